@@ -2,8 +2,10 @@
 // removed the file, as logrotate does, the next line begins it anew. Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -14,20 +16,27 @@
 
 namespace autocfg::base {
 
+// Called within a line, by the thread that logs: neither may log to the same sink.
+struct RotatedFileEvents {
+  std::function<void()> on_anew = {};  // the file has been begun anew
+  // The file cannot be begun anew, with the reason: lines still go to the one that was renamed. At most once
+  // a second.
+  std::function<void(const std::string& why)> on_failure = {};
+};
+
 class RotatedFileSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   // Appends to the file, and creates it if there is none. A file that would exceed `file_bytes` becomes
   // NAME.1.EXT, NAME.1.EXT becomes NAME.2.EXT, ...; the oldest of `old_files` goes. Throws
-  // spdlog::spdlog_ex if the file cannot be opened, as every line does that cannot be written. `on_anew` (may
-  // be empty) is called when a line has begun the file anew; it must not log here.
-  RotatedFileSink(std::string path, std::size_t file_bytes, std::size_t old_files,
-                  std::function<void()> on_anew = {});
+  // spdlog::spdlog_ex if the file cannot be opened, as every line does that cannot be written.
+  RotatedFileSink(std::string path, std::size_t file_bytes, std::size_t old_files, RotatedFileEvents events);
 
  private:
-  using FileId = std::pair<std::uint64_t, std::uint64_t>;  // device and inode; 0 and 0: there is no file
+  using FileId = std::pair<std::uint64_t, std::uint64_t>;  // device and inode
 
-  static FileId IdOf(const std::string& path);
-  void Begin();
+  bool IsGone() const;  // whether the path names another file than that of the lines, or none
+  void Open();
+  void BeginAnew();
 
   void sink_it_(const spdlog::details::log_msg& message) override;
   void flush_() override { file_->flush(); }
@@ -35,9 +44,10 @@ class RotatedFileSink final : public spdlog::sinks::base_sink<std::mutex> {
 
   const std::string path_;
   const std::size_t file_bytes_, old_files_;
-  const std::function<void()> on_anew_;
+  const RotatedFileEvents events_;
   std::unique_ptr<spdlog::sinks::sink> file_;
-  FileId id_;  // of the file that lines go to
+  std::shared_ptr<const FileId> id_;  // of the file that lines go to; file_ changes it
+  std::chrono::steady_clock::time_point next_try_ = {};
 };
 
 }  // namespace autocfg::base

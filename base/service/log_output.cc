@@ -119,7 +119,11 @@ absl::Status SetLogOutput(const LogOutput& output) {
     if (output.file.empty()) {
       sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
     } else {
-      sink = std::make_shared<RotatedFileSink>(output.file, output.file_bytes, output.old_files);
+      const auto say = [program = output.program](const std::string& why) {
+        fmt::print(stderr, "{}: the log goes on in the file that was renamed: {}\n", program, OneLine(why));
+      };
+      sink = std::make_shared<RotatedFileSink>(output.file, output.file_bytes, output.old_files,
+                                               RotatedFileEvents{.on_failure = say});
     }
     auto logger = std::make_shared<spdlog::logger>(output.program, std::move(sink));
     logger->set_formatter(FormatterOf(output));

@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <utility>
 
-#include "search/cost/unit_overlap.h"
-
 namespace autocfg {
 namespace {
 
@@ -48,14 +46,14 @@ OpSum SumOps(const ParallelPlan& plan, const std::vector<OpDesc>& ops, const Sec
   return sum;
 }
 
-double ExposedSeconds(const ChunkedProduct& chunked, const SecondsOfOp& seconds, double contention) {
+OverlapTime TimeOfChunks(const ChunkedProduct& chunked, const SecondsOfOp& seconds, double contention) {
   double alone_s = 0, computed_s = 0, reduced_s = 0;
   for (std::size_t i = 0; i < chunked.reductions.size(); ++i) {
     alone_s += chunked.products_s[i];
     computed_s += SecondsBeside(chunked.products_s[i], reduced_s - computed_s, contention);
     reduced_s = std::max(reduced_s, computed_s) + seconds(chunked.reductions[i]);
   }
-  return std::max(computed_s, reduced_s) - alone_s;
+  return {std::max(computed_s, reduced_s) - alone_s, std::max(0.0, reduced_s - computed_s)};
 }
 
 }  // namespace autocfg

@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "search/cost/unit_overlap.h"
 #include "search/ops/op_desc.h"
 #include "search/plan/parallel_plan.h"
 
@@ -34,6 +35,6 @@ OpSum SumOps(const ParallelPlan& plan, const std::vector<OpDesc>& ops, const Sec
 // Returns what a product's reductions add to the seconds of its chunks: each runs once its chunk is computed
 // and the one before it has ended. `seconds`: of a reduction. `contention`: the share of its time that it
 // takes from the chunk beside it.
-double ExposedSeconds(const ChunkedProduct& chunked, const SecondsOfOp& seconds, double contention = 0);
+OverlapTime TimeOfChunks(const ChunkedProduct& chunked, const SecondsOfOp& seconds, double contention = 0);
 
 }  // namespace autocfg

@@ -155,9 +155,10 @@ const BlockCosts& PlanCosts::LayerCostsOf(const ParallelPlan& plan) {
     for (const ChunkedProduct& chunked : sum.chunked) {
       double total_s = 0;
       for (const OpDesc& op : chunked.reductions) total_s += message_seconds(op);
-      const double exposed_s = hides ? ExposedSeconds(chunked, message_seconds, contention) : total_s;
-      messages += exposed_s;
-      hidden_s += HiddenSeconds(total_s, exposed_s, contention);
+      const OverlapTime time =
+          hides ? TimeOfChunks(chunked, message_seconds, contention) : OverlapTime{total_s, total_s};
+      messages += time.seconds;
+      hidden_s += std::max(0.0, total_s - time.waited_s);
     }
     messages_s += messages;
     all_s += sum.compute_s + messages;
@@ -315,19 +316,21 @@ RankCosts PlanCosts::CostsOfRank(const ParallelPlan& plan, const BlockCosts& blo
   RankCosts costs = once.rank;
   const RankUnitCosts units(model_, workload_, plan, pipeline_rank, blocks);
   const bool hides = blocks.units.hidden;
-  const double contention = blocks.units.contention;
   if (OverlapsGradients(plan) && !ShardsGradients(plan)) {
     const double all_s = units.AllReductions();
-    const double after_s = hides ? units.ReductionsAfterCompute() : all_s;
-    costs.hidden_s += HiddenSeconds(all_s, after_s, contention);
+    const OverlapTime after = hides ? units.ReductionsAfterCompute() : OverlapTime{all_s, all_s};
+    costs.hidden_s += std::max(0.0, all_s - after.waited_s);
     // The sum of the gradients of norms runs meanwhile.
-    costs.reduce_s += hides ? std::max(0.0, after_s - costs.norm_gradients_s) : all_s;
+    costs.reduce_s += hides ? std::max(0.0, after.seconds - costs.norm_gradients_s) : all_s;
   }
   if (OverlapsParameters(plan)) {
-    // The zeroing runs meanwhile.
-    costs.wait_s = hides ? std::max(0.0, units.WaitForParameters(once.gather_norms_s) - costs.zero_s)
-                         : once.gather_all_s;
-    costs.hidden_s += HiddenSeconds(once.gather_all_s, costs.wait_s, contention);
+    const double all_s = once.gather_all_s;
+    const OverlapTime gathers =
+        hides ? units.WaitForParameters(once.gather_norms_s) : OverlapTime{all_s, all_s};
+    // The zeroing runs meanwhile, where anything does.
+    const double meanwhile_s = hides ? costs.zero_s : 0;
+    costs.wait_s = std::max(0.0, gathers.seconds - meanwhile_s);
+    costs.hidden_s += std::max(0.0, all_s - std::max(0.0, gathers.waited_s - meanwhile_s));
   }
   return costs;
 }

@@ -34,7 +34,7 @@ double RankUnitCosts::AllReductions() const {
          static_cast<double>(RankLayers(model_, plan_, pipeline_rank_)) * reduce.layer;
 }
 
-double RankUnitCosts::ReductionsAfterCompute() const {
+OverlapTime RankUnitCosts::ReductionsAfterCompute() const {
   const std::int64_t layers = Layers(0);
   const bool first = HasFirstStage(0), last = HasLastStage(0);
   const bool only = MicrobatchCount(workload_, plan_) == 1;  // which writes gradients, and adds to none
@@ -53,11 +53,11 @@ double RankUnitCosts::ReductionsAfterCompute() const {
   }
   double of_compute_s = 0;
   for (const UnitSeconds& block : compute) of_compute_s += block.reduce_s;
-  return ReductionsAfter(std::max(0.0, AllReductions() - of_compute_s), compute, blocks_.units.contention);
+  return TimeAfterComputes(std::max(0.0, AllReductions() - of_compute_s), compute, blocks_.units.contention);
 }
 
-double RankUnitCosts::WaitForParameters(double gather_norms_s) const {
-  if (ShardsParameters(plan_)) return gather_norms_s;  // forwards gather the others
+OverlapTime RankUnitCosts::WaitForParameters(double gather_norms_s) const {
+  if (ShardsParameters(plan_)) return {gather_norms_s, gather_norms_s};  // forwards gather the others
   std::vector<GatheredUnit> units = {{gather_norms_s, 0}};
   const UnitTimes& gather = blocks_.units.gather;
   const std::int64_t chunks = plan_.virtual_stages;
@@ -85,7 +85,7 @@ double RankUnitCosts::WaitForParameters(double gather_norms_s) const {
       units.push_back({gather.layer, needed_s});
   }
   if (has_output_) units.push_back({gather.output_layer, head_s});
-  return WaitForGathers(units, blocks_.units.contention);
+  return TimeOfGathers(units, blocks_.units.contention);
 }
 
 }  // namespace autocfg

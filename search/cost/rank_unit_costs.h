@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "search/cost/stage_costs.h"
+#include "search/cost/unit_overlap.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
@@ -23,12 +24,12 @@ class RankUnitCosts {
 
   // Returns the seconds from the end of the rank's last compute, which issues these reductions, to the end of
   // the last of them.
-  double ReductionsAfterCompute() const;
+  OverlapTime ReductionsAfterCompute() const;
 
   // Returns how long the rank's first forward waits for parameters that are gathered from the start of the
   // step on, the norms first. Later stages of the rank need theirs after the forwards that surely come before
   // them: those of one microbatch for each rank of the pipeline, in each stage before.
-  double WaitForParameters(double gather_norms_s) const;
+  OverlapTime WaitForParameters(double gather_norms_s) const;
 
  private:
   std::int64_t Layers(std::int64_t chunk) const;

@@ -46,10 +46,10 @@ double ComputeSeconds(const std::vector<UnitSeconds>& blocks) {
 // Adds what sharded gradients and parameters cost the only stage of such a plan.
 void AddUnits(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, StageCosts& c) {
   const UnitTimes &gather = blocks.units.gather, &add = blocks.units.add;
-  const auto hidden_s = [&](const std::vector<UnitSeconds>& units, double added_s) {
+  const auto hidden_s = [](const std::vector<UnitSeconds>& units, double waited_s) {
     double total_s = 0;
     for (const UnitSeconds& unit : units) total_s += unit.gather_s + unit.reduce_s;
-    return HiddenSeconds(total_s, added_s, blocks.units.contention);
+    return std::max(0.0, total_s - waited_s);
   };
   const UnitOverlap overlap{.gathers = blocks.units.hidden && OverlapsParameters(plan),
                             .reduces = blocks.units.hidden && OverlapsGradients(plan),
@@ -62,31 +62,30 @@ void AddUnits(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t l
     const bool tied = gather.output_layer == 0;
     const double again_s = tied && !OverlapsParameters(plan) ? gather.token_embedding : 0;
     forward.push_back({tied ? again_s : gather.output_layer, blocks.head.forward_s});
-    const double exposed_s = StreamedSeconds(forward, overlap) - ComputeSeconds(forward);
+    const OverlapTime time = TimeOfStream(forward, overlap);
+    const double exposed_s = time.seconds - ComputeSeconds(forward);
     c.forward_s += exposed_s;
     c.tp_forward_s += exposed_s;
     c.dp_s += exposed_s;
-    if (overlap.gathers) c.hidden_forward_s += hidden_s(forward, exposed_s);
+    if (overlap.gathers) c.hidden_forward_s += hidden_s(forward, time.waited_s);
   }
   const auto backward = [&](bool first_microbatch) {
     return BackwardBlocks(blocks, plan, layers, /*first=*/true, /*last=*/true, first_microbatch);
   };
-  const auto beyond_compute = [&](const std::vector<UnitSeconds>& units) {
-    return StreamedSeconds(units, overlap) - ComputeSeconds(units);
-  };
   const std::vector<UnitSeconds> units = backward(/*first_microbatch=*/false);
   const std::vector<UnitSeconds> of_first = backward(/*first_microbatch=*/true);
-  const double later_s = beyond_compute(units), first_s = beyond_compute(of_first);
+  const OverlapTime later = TimeOfStream(units, overlap), first = TimeOfStream(of_first, overlap);
+  const double later_s = later.seconds - ComputeSeconds(units);
   const double adds_s =
       add.token_embedding + add.positions + add.output_layer + static_cast<double>(layers) * add.layer;
   c.backward_s += later_s;
-  c.first_saves_s += later_s - first_s;
+  c.first_saves_s += later_s - (first.seconds - ComputeSeconds(of_first));
   c.tp_backward_s += later_s - adds_s;
   c.dp_s += later_s - adds_s;
   if (overlap.gathers || overlap.reduces) {
-    const double hidden_later_s = hidden_s(units, later_s - adds_s);
+    const double hidden_later_s = hidden_s(units, later.waited_s);
     c.hidden_backward_s += hidden_later_s;
-    c.hidden_first_less_s += hidden_later_s - hidden_s(of_first, first_s);
+    c.hidden_first_less_s += hidden_later_s - hidden_s(of_first, first.waited_s);
   }
   // As many adds as reductions.
   for (const UnitSeconds& unit : units) c.backward_ops += unit.reduce_s > 0 ? 1 : 0;

@@ -12,14 +12,14 @@ double SecondsBeside(double compute_s, double hidden_s, double contention) {
   return compute_s + lost_s >= hidden_s ? compute_s + lost_s : compute_s / (1 - contention);
 }
 
-double HiddenSeconds(double total_s, double added_s, double contention) {
-  // added = (total - hidden) + contention * hidden
-  return contention < 1 ? std::max(0.0, total_s - added_s) / (1 - contention) : 0;
-}
-
-double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overlap) {
+OverlapTime TimeOfStream(const std::vector<UnitSeconds>& blocks, UnitOverlap overlap) {
   double now_s = 0;   // end of the computes
   double lane_s = 0;  // end of the collectives
+  double waited_s = 0;
+  const auto wait_until = [&](double end_s) {
+    waited_s += std::max(0.0, end_s - now_s);
+    now_s = std::max(now_s, end_s);
+  };
   std::size_t next = 0;
   const auto gather = [&] {
     while (next < blocks.size() && blocks[next].gather_s == 0) ++next;
@@ -37,7 +37,8 @@ double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overl
   std::array<Reduction, kBuffers> pending{};
   std::size_t pending_count = 0;
   const auto complete = [&](const Reduction& reduction) {
-    now_s = std::max(now_s, reduction.end_s) + reduction.add_s;
+    wait_until(reduction.end_s);
+    now_s += reduction.add_s;
   };
   const auto finish = [&](std::size_t buffer) {
     std::size_t left = 0;
@@ -58,7 +59,7 @@ double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overl
     const UnitSeconds& block = blocks[i];
     if (block.gather_s > 0) {
       if (!overlap.gathers) gathered_s = gather();
-      now_s = std::max(now_s, gathered_s);
+      wait_until(gathered_s);
       if (overlap.gathers) gathered_s = gather();
     }
     if (block.reduce_s > 0) finish(buffer_of(i));
@@ -69,26 +70,26 @@ double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overl
     if (!overlap.reduces) finish_all();
   }
   finish_all();
-  return now_s;
+  return {now_s, waited_s};
 }
 
-double ReductionsAfter(double earlier_s, const std::vector<UnitSeconds>& blocks, double contention) {
+OverlapTime TimeAfterComputes(double earlier_s, const std::vector<UnitSeconds>& blocks, double contention) {
   double alone_s = 0, computed_s = 0, reduced_s = earlier_s;
   for (const UnitSeconds& block : blocks) {
     alone_s += block.compute_s;
     computed_s += SecondsBeside(block.compute_s, reduced_s - computed_s, contention);
     if (block.reduce_s > 0) reduced_s = std::max(reduced_s, computed_s) + block.reduce_s;
   }
-  return std::max(computed_s, reduced_s) - alone_s;
+  return {std::max(computed_s, reduced_s) - alone_s, std::max(0.0, reduced_s - computed_s)};
 }
 
-double WaitForGathers(const std::vector<GatheredUnit>& units, double contention) {
+OverlapTime TimeOfGathers(const std::vector<GatheredUnit>& units, double contention) {
   double gathered_s = 0, wait_s = 0;
   for (const GatheredUnit& unit : units) {
     gathered_s += unit.gather_s;
     wait_s = std::max(wait_s, gathered_s - unit.needed_s);
   }
-  return wait_s + contention * (gathered_s - wait_s);
+  return {wait_s + contention * (gathered_s - wait_s), wait_s};
 }
 
 }  // namespace autocfg

@@ -25,20 +25,23 @@ struct UnitOverlap {
 // `contention` of that time from it, a share from 0 to 1 (DeviceEfficiency::overlap_contention).
 double SecondsBeside(double compute_s, double hidden_s, double contention);
 
-// Returns for how many of `total_s` seconds of collectives computes run beside them, if they add `added_s` to
-// the computes: the time in which a rank waits for them, and what they take from the computes beside them. 0
-// if they take all of their time: what is hidden then cannot be told.
-double HiddenSeconds(double total_s, double added_s, double contention);
+// A time in which collectives run beside computes, and for how much of it nothing but collectives runs: the
+// rank waits for them. What else they take is hidden.
+struct OverlapTime {
+  double seconds = 0;
+  double waited_s = 0;
+};
 
 // Returns the seconds of an action of these blocks, whose units pass through two buffers in turn, but for
 // those with their own. Block i + 2 writes its gradient once that of block i is reduced and added. Without
 // overlap, the sum. Requires blocks of units with consecutive numbers, as in every forward and backward:
 // unit_ops.h chooses the buffer by the number.
-double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overlap);
+OverlapTime TimeOfStream(const std::vector<UnitSeconds>& blocks, UnitOverlap overlap);
 
 // Returns by how many seconds the last of the blocks' reductions ends later than their computes alone would.
 // Each runs once its block is computed. `earlier_s`: of reductions that come before all of them.
-double ReductionsAfter(double earlier_s, const std::vector<UnitSeconds>& blocks, double contention = 0);
+OverlapTime TimeAfterComputes(double earlier_s, const std::vector<UnitSeconds>& blocks,
+                              double contention = 0);
 
 // A unit that is gathered from the start of a step on.
 struct GatheredUnit {
@@ -48,6 +51,6 @@ struct GatheredUnit {
 
 // Returns how much later than the gathers the first forward must start, so that it never waits for one of
 // them, plus what those that run after that take from the forwards. They run in this order.
-double WaitForGathers(const std::vector<GatheredUnit>& units, double contention = 0);
+OverlapTime TimeOfGathers(const std::vector<GatheredUnit>& units, double contention = 0);
 
 }  // namespace autocfg

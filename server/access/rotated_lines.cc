@@ -15,6 +15,17 @@ namespace {
 constexpr std::size_t kFileBytes = std::size_t{16} << 20;
 constexpr std::size_t kOldFiles = 8;
 
+base::RotatedFileEvents EventsOf(const std::string& path) {
+  return {.on_anew =
+              [path] {
+                spdlog::warn("{}: the file of the audit log was removed or renamed; it is begun anew", path);
+              },
+          .on_failure =
+              [path](const std::string& why) {
+                spdlog::error("{}: the audit log goes on in the file that was renamed: {}", path, why);
+              }};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RotatedLines>> RotatedLines::Open(const std::string& path) {
@@ -24,9 +35,7 @@ absl::StatusOr<std::unique_ptr<RotatedLines>> RotatedLines::Open(const std::stri
   }
   try {
     auto lines = std::make_shared<spdlog::logger>(
-        "audit", std::make_shared<base::RotatedFileSink>(path, kFileBytes, kOldFiles, [path] {
-          spdlog::warn("{}: the file of the audit log was removed or renamed; it is begun anew", path);
-        }));
+        "audit", std::make_shared<base::RotatedFileSink>(path, kFileBytes, kOldFiles, EventsOf(path)));
     lines->set_pattern("%v");
     lines->set_level(spdlog::level::info);
     lines->flush_on(spdlog::level::info);

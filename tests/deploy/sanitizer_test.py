@@ -12,6 +12,7 @@ from gpu.programs import Done
 TESTS = 32  # two per batch
 LISTED = "Gpu/OpsSuite.\n" + "".join(f"  Op{index}/cuda_fp32\n" for index in range(TESTS))
 SUMMARY = {"memcheck": "========= ERROR SUMMARY: {} errors\n", "racecheck": "========= RACECHECK SUMMARY: {} hazards displayed\n"}
+BREAK = "========= Internal Sanitizer Error: The Sanitizer failed to handle a hardware exception.\n"
 
 
 class Tool:
@@ -110,48 +111,62 @@ class Sections(unittest.TestCase):
         why = self.refused(Failure, lambda tool, _batch, tests: (1, lines("[  FAILED  ]", tests) + SUMMARY[tool].format(0)))
         self.assertIn("memcheck: 0 errors, exit code 1", why)
 
+    @staticmethod
+    def batch(number):
+        return [f"Gpu/OpsSuite.Op{index}/cuda_fp32" for index in range(number, TESTS, sanitizer.BATCHES)]
+
     def breaks_at_a_product(self, then):
-        """Returns an answer by which racecheck breaks in the second of the tests of batch 5, and answers with
+        """Returns an answer by which racecheck breaks in the second of the two tests of batch 5, and answers with
         `then(batch, tests)` where it watches every kernel."""
         def answer(tool, batch, tests):
             if tool == "racecheck" and batch >= sanitizer.BATCHES:
                 return then(batch, tests)
             if (tool, batch) == ("racecheck", 5):
-                return 9, (lines("[       OK ]", tests[:1]) + lines("[  FAILED  ]", tests[1:]) +
-                           "========= Internal Sanitizer Error: The Sanitizer failed to handle a hardware exception.\n" + SUMMARY[tool].format(1))
+                return 9, lines("[       OK ]", tests[:1]) + lines("[  FAILED  ]", tests[1:]) + BREAK + SUMMARY[tool].format(1)
             return good(tool, batch, tests)
         return answer
 
-    def test_tests_in_which_the_tool_breaks_run_again_with_every_kernel_watched(self):
+    def test_a_batch_in_which_the_tool_breaks_runs_again_with_every_kernel_watched(self):
         self.check(self.breaks_at_a_product(lambda _batch, tests: good("racecheck", 0, tests)))
         racecheck = self.figures["racecheck"]
         self.assertEqual((racecheck["tests_run"], racecheck["errors"]), (TESTS, 0))
-        self.assertEqual(racecheck["with_every_kernel"], [f"Gpu/OpsSuite.Op{5 + sanitizer.BATCHES}/cuda_fp32"])
+        self.assertEqual(racecheck["with_every_kernel"], self.batch(5))
         self.assertNotIn("broke_in", racecheck)
-        self.assertEqual(self.tool.watches_all["racecheck"], [False] * sanitizer.BATCHES + [True])
+        self.assertEqual(self.tool.watches_all["racecheck"], [False] * sanitizer.BATCHES + [True, True])
 
     def test_hazards_in_a_second_run_are_a_failure(self):
         why = self.refused(Failure, self.breaks_at_a_product(lambda _batch, tests: (9, lines("[       OK ]", tests) + SUMMARY["racecheck"].format(2))))
-        self.assertIn(f"racecheck: 2 errors, exit code 9, in Gpu/OpsSuite.Op{5 + sanitizer.BATCHES}/cuda_fp32", why)
+        self.assertIn(f"racecheck: 2 errors, exit code 9, in {self.batch(5)[1]}", why)
 
     def test_a_tool_that_breaks_in_the_second_run_too_is_a_failure(self):
         def again(_batch, tests):
-            return 9, lines("[  FAILED  ]", tests) + "========= Internal Sanitizer Error: x\n" + SUMMARY["racecheck"].format(1)
+            return 9, lines("[  FAILED  ]", tests) + BREAK + SUMMARY["racecheck"].format(1)
         self.assertIn("racecheck: 1 errors, exit code 9", self.refused(Failure, self.breaks_at_a_product(again)))
 
-    def test_a_hazard_beside_the_tools_own_error_is_a_failure(self):
+    def test_a_tool_that_breaks_though_all_tests_pass_runs_them_again(self):
         def answer(tool, batch, tests):
             if (tool, batch) == ("racecheck", 5):
-                return 9, lines("[  FAILED  ]", tests) + "========= Internal Sanitizer Error: x\n" + SUMMARY[tool].format(2)
+                return 9, lines("[       OK ]", tests) + BREAK + SUMMARY[tool].format(1)
             return good(tool, batch, tests)
-        self.assertIn("racecheck: 1 errors, exit code 9", self.refused(Failure, answer))
+        self.check(answer)
+        self.assertEqual(self.figures["racecheck"]["with_every_kernel"], self.batch(5))
+        self.assertEqual(self.figures["racecheck"]["tests_run"], TESTS)
 
-    def test_a_second_run_without_time_is_named(self):
+    def test_second_runs_without_time_are_named(self):
         def late(_batch, _tests):
             raise OutOfTime("compute-sanitizer ran for 9 s")
         self.check(self.breaks_at_a_product(late))
-        self.assertEqual(self.figures["racecheck"]["broke_in"], [f"Gpu/OpsSuite.Op{5 + sanitizer.BATCHES}/cuda_fp32"])
-        self.assertEqual(self.figures["racecheck"]["tests_run"], TESTS - 1)
+        self.assertEqual(self.figures["racecheck"]["broke_in"], self.batch(5))
+        self.assertEqual(self.figures["racecheck"]["tests_run"], TESTS - 2)
+
+    def test_a_tool_that_breaks_in_every_batch_proves_nothing_without_second_runs(self):
+        def answer(tool, batch, tests):
+            if tool == "memcheck":
+                return good(tool, batch, tests)
+            if batch >= sanitizer.BATCHES:
+                raise OutOfTime("compute-sanitizer ran for 9 s")
+            return 9, lines("[  FAILED  ]", tests) + BREAK + SUMMARY[tool].format(1)
+        self.assertIn("racecheck: it broke in the tests that ran, and no time was left to run them again", self.refused(NotPossible, answer))
 
     def test_a_tool_without_time_is_named_and_the_other_does_not_stand_in_for_it(self):
         def answer(tool, batch, tests):

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "search/cost/op_times/nominal_times.h"
@@ -241,6 +242,26 @@ TEST_F(EmulatedGpu, UsesThePlannedBytes) {
   for (std::size_t r = 0; r < dry.ranks.size(); ++r) {
     EXPECT_EQ(gpu.ranks[r].last.train_result().planned_memory_bytes().SerializeAsString(),
               dry.ranks[r].last.train_result().planned_memory_bytes().SerializeAsString());
+  }
+}
+
+// The host does not see how long collectives run beside computes, so it says nothing rather than 0.
+TEST_F(EmulatedGpu, DoesNotSayWhatOverlapHides) {
+  for (const auto& [text, known] :
+       {std::pair("tp=2,mbs=1", true), std::pair("tp=2,mbs=1,tp_overlap=2", false),
+        std::pair("dp=2,mbs=1,grad_overlap=1", false),
+        std::pair("dp=2,mbs=1,zero=1,param_overlap=1", false)}) {
+    SCOPED_TRACE(text);
+    TrainConfig c = Gpt2("fp32");
+    c.plan = *ParsePlanText(text);
+    c.untimed_steps = 1;
+    c.record_breakdown = true;
+    const worker::JobResult job = RunProcesses(c, "cuda");
+    ASSERT_EQ(job.outcome, v1::OUTCOME_MEASURED) << job.message;
+    for (const worker::RankEnd& rank : job.ranks) {
+      ASSERT_TRUE(rank.last.train_result().has_breakdown_s());
+      EXPECT_EQ(rank.last.train_result().breakdown_s().has_hidden_comm(), known);
+    }
   }
 }
 

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
+#include <thread>
 #include <vector>
 
 #include "nlohmann/json.hpp"
@@ -160,42 +162,58 @@ TEST_F(SetLogOutputTest, FilesAreRotatedAndTheOldestGo) {
   EXPECT_EQ(messages.front(), "line " + std::to_string(301 - messages.size())) << "none is missing between";
 }
 
-// As logrotate does, with and without an empty file in its place.
-TEST_F(SetLogOutputTest, AFileThatAnotherProgramRenamesIsBegunAnew) {
-  ASSERT_TRUE(
-      SetLogOutput({.program = "p", .format = LogFormat::kJson, .file = dir_.File("s.log"), .old_files = 1})
-          .ok());
-  const auto messages = [&](const std::string& name) {
-    std::istringstream lines(Read(name));
-    std::vector<std::string> found;
-    for (std::string line; std::getline(lines, line);) found.push_back(json::parse(line)["message"]);
-    return found;
-  };
-  spdlog::info("one");
-  std::filesystem::rename(dir_.File("s.log"), dir_.File("s.log.1"));
-  spdlog::info("two");
-  std::filesystem::rename(dir_.File("s.log"), dir_.File("s.log.2"));
-  std::ofstream(dir_.File("s.log")).close();
-  spdlog::info("three");
-  spdlog::info("four");
-  std::filesystem::remove(dir_.File("s.log"));
-  spdlog::info("five");
-  EXPECT_THAT(messages("s.log.1"), testing::ElementsAre("one"));
-  EXPECT_THAT(messages("s.log.2"), testing::ElementsAre("two"));
-  EXPECT_THAT(messages("s.log"), testing::ElementsAre("five"));
+std::vector<std::string> MessagesOf(const std::string& text) {
+  std::istringstream lines(text);
+  std::vector<std::string> found;
+  for (std::string line; std::getline(lines, line);) found.push_back(json::parse(line)["message"]);
+  return found;
 }
 
-TEST_F(SetLogOutputTest, AFileThatCannotBeBegunAnewLosesOnlyTheLinesUntilThen) {
+// As logrotate does, with and without an empty file in its place; its name is that of our own rotation.
+TEST_F(SetLogOutputTest, AFileThatAnotherProgramRenamesIsBegunAnew) {
+  ASSERT_TRUE(
+      SetLogOutput({.program = "p", .format = LogFormat::kJson, .file = dir_.File("log"), .file_bytes = 4096})
+          .ok());
+  spdlog::info("one");
+  std::filesystem::rename(dir_.File("log"), dir_.File("log.1"));
+  spdlog::info("two");
+  std::filesystem::rename(dir_.File("log"), dir_.File("kept"));
+  std::ofstream(dir_.File("log")).close();
+  spdlog::info("three");
+  EXPECT_THAT(MessagesOf(Read("log.1")), testing::ElementsAre("one"));
+  EXPECT_THAT(MessagesOf(Read("kept")), testing::ElementsAre("two"));
+  EXPECT_THAT(MessagesOf(Read("log")), testing::ElementsAre("three"));
+  std::filesystem::remove(dir_.File("log"));
+  for (int i = 0; i < 60; ++i) spdlog::info("line {}", i);  // more than one file takes
+  std::filesystem::rename(dir_.File("log"), dir_.File("last"));
+  spdlog::info("four");
+  EXPECT_THAT(MessagesOf(Read("log")), testing::ElementsAre("four")) << "also after its own rotation";
+  std::vector<std::string> between = MessagesOf(Read("log.1"));
+  const std::vector<std::string> last = MessagesOf(Read("last"));
+  between.insert(between.end(), last.begin(), last.end());
+  ASSERT_EQ(between.size(), 60u);
+  EXPECT_EQ(between.front(), "line 0");
+  EXPECT_EQ(between.back(), "line 59");
+}
+
+TEST_F(SetLogOutputTest, NoLineIsLostWhileTheFileCannotBeBegunAnew) {
   const std::string directory = dir_.File("d");
   std::filesystem::create_directory(directory);
   ASSERT_TRUE(SetLogOutput({.program = "p", .format = LogFormat::kJson, .file = directory + "/s.log"}).ok());
-  std::filesystem::rename(directory, dir_.File("gone"));
+  std::filesystem::rename(directory, dir_.File("renamed"));
   std::ofstream(directory).close();  // a file where the directory was
-  EXPECT_THAT(Errors([] { spdlog::info("one"); }), HasSubstr("p: a line of the log was not written: "));
+  const std::string errors = Errors([] {
+    spdlog::info("one");
+    spdlog::info("two");
+  });
+  EXPECT_THAT(errors, testing::MatchesRegex("p: the log goes on in the file that was renamed: [^\n]*\n"))
+      << "said once";
+  EXPECT_THAT(MessagesOf(Read("renamed/s.log")), testing::ElementsAre("one", "two"));
   std::filesystem::remove(directory);
   std::filesystem::create_directory(directory);
-  EXPECT_EQ(Errors([] { spdlog::info("two"); }), "");
-  EXPECT_THAT(Read("d/s.log"), HasSubstr("two"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // until the next try
+  EXPECT_EQ(Errors([] { spdlog::info("three"); }), "");
+  EXPECT_THAT(MessagesOf(Read("d/s.log")), testing::ElementsAre("three"));
 }
 
 TEST_F(SetLogOutputTest, TextInAFileHasTimeAndLevel) {

@@ -11,6 +11,10 @@
 namespace autocfg {
 namespace {
 
+double ExposedSeconds(const ChunkedProduct& chunked, const SecondsOfOp& seconds, double contention = 0) {
+  return TimeOfChunks(chunked, seconds, contention).seconds;
+}
+
 // A product takes a second for each row, a sum one for each of its elements.
 double SizeOfOp(const OpDesc& op) { return static_cast<double>(op.dims[0]); }
 
@@ -34,6 +38,11 @@ TEST(ExposedSeconds, IsWhatTheProductsDoNotHide) {
   EXPECT_EQ(ExposedSeconds(Chunks({5, 5, 5, 5}, {3, 3, 3, 3}), SizeOfOp, 1), 4 * 3)
       << "as if none were hidden";
   EXPECT_EQ(ExposedSeconds(Chunks({5}, {3}), SizeOfOp, 0.5), 3);
+}
+
+TEST(TimeOfChunks, WaitsForWhatNothingRunsBeside) {
+  EXPECT_EQ(TimeOfChunks(Chunks({5, 5, 5, 5}, {3, 3, 3, 3}), SizeOfOp, 0.5).waited_s, 3);
+  EXPECT_EQ(TimeOfChunks(Chunks({9, 1}, {4, 2}), SizeOfOp).waited_s, 5);
 }
 
 TEST(SumOps, FindsTheChunksOfALayer) {

@@ -13,6 +13,16 @@
 namespace autocfg {
 namespace {
 
+double StreamedSeconds(const std::vector<UnitSeconds>& blocks, UnitOverlap overlap) {
+  return TimeOfStream(blocks, overlap).seconds;
+}
+double ReductionsAfter(double earlier_s, const std::vector<UnitSeconds>& blocks, double contention = 0) {
+  return TimeAfterComputes(earlier_s, blocks, contention).seconds;
+}
+double WaitForGathers(const std::vector<GatheredUnit>& units, double contention = 0) {
+  return TimeOfGathers(units, contention).seconds;
+}
+
 constexpr UnitOverlap kNeither = {}, kGathers{.gathers = true}, kReduces{.reduces = true},
                       kBoth{.gathers = true, .reduces = true};
 
@@ -306,14 +316,35 @@ TEST(ReductionsAfter, HiddenReductionsTakeFromComputes) {
   }
 }
 
-TEST(HiddenSeconds, AreThoseThatRunBesideComputes) {
-  EXPECT_EQ(HiddenSeconds(7, 7, 0), 0);
-  EXPECT_EQ(HiddenSeconds(7, 3, 0), 4);
-  EXPECT_EQ(HiddenSeconds(7, 7, 1), 0);
-  EXPECT_EQ(HiddenSeconds(7, 8, 0), 0) << "what is added holds computes too";
-  EXPECT_DOUBLE_EQ(HiddenSeconds(7, WaitForGathers({{3, 0}, {2, 4}, {2, 8}}, 0.5), 0.5), 4);
-  // The first compute ends at 4, the reduction of 10 runs beside the second one for 5 / (1 - 0.2).
-  EXPECT_DOUBLE_EQ(HiddenSeconds(10, ReductionsAfter(0, {{0, 4, 10}, {0, 5, 0}}, 0.2), 0.2), 6.25);
+// What is waited for is part of what is added; the rest of that is taken from the computes beside the others.
+TEST(OverlapTime, WhatIsAddedIsWaitedForOrTakenFromComputes) {
+  std::mt19937_64 random(20261127);
+  for (int i = 0; i < 300; ++i) {
+    const std::vector<UnitSeconds> blocks = RandomBlocks(random);
+    double alone_s = 0, total_s = 0;
+    for (const UnitSeconds& block : blocks) {
+      alone_s += block.compute_s + (block.reduce_s > 0 ? block.add_s : 0);
+      total_s += block.gather_s + block.reduce_s;
+    }
+    for (const double contention : {0.0, 0.3}) {
+      const OverlapTime time =
+          TimeOfStream(blocks, {.gathers = true, .reduces = true, .contention = contention});
+      const double added_s = time.seconds - alone_s, hidden_s = total_s - time.waited_s;
+      EXPECT_GE(time.waited_s, 0);
+      EXPECT_GE(hidden_s, -1e-9);
+      EXPECT_GE(added_s, time.waited_s - 1e-9);
+      EXPECT_LE(added_s, time.waited_s + contention * hidden_s + 1e-9) << "sums of gradients lose nothing";
+    }
+    EXPECT_NEAR(TimeOfStream(blocks, kNeither).waited_s, total_s, 1e-9);
+  }
+}
+
+TEST(OverlapTime, OfReductionsAndGathers) {
+  EXPECT_EQ(TimeOfGathers({{3, 0}, {2, 4}, {2, 8}}, 0.5).waited_s, 3);
+  // The first compute ends at 4; the second takes 5 / (1 - 0.2) beside the reduction of 10.
+  const OverlapTime after = TimeAfterComputes(0, {{0, 4, 10}, {0, 5, 0}}, 0.2);
+  EXPECT_DOUBLE_EQ(after.waited_s, 10 - 6.25);
+  EXPECT_DOUBLE_EQ(after.seconds, 4 + 10 - 9);
 }
 
 TEST(WaitForGathers, HiddenGathersTakeFromForwards) {
