@@ -41,6 +41,7 @@ inline v1::TrainSpec SpecOf(const TrainConfig& c) {
   spec.set_resume_path(c.resume_path);
   spec.set_memory_capacity_bytes(c.memory_capacity_bytes);
   spec.set_trace(c.trace);
+  spec.set_record_breakdown(c.record_breakdown);
   if (c.slice) {
     spec.mutable_slice()->set_tensor(c.slice->tensor);
     spec.mutable_slice()->set_pipeline(c.slice->pipeline);
