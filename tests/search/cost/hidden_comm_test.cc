@@ -1,4 +1,4 @@
-// Predicted hidden communication where no paced run can confirm it (tests/trainer/breakdown_test.cc): on CPUs,
+// Predicted hidden communication where no paced run confirms it (tests/trainer/breakdown_test.cc): on CPUs,
 // under engines that hide more, and where collectives take from computes.
 #include <gtest/gtest.h>
 
