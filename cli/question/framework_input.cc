@@ -173,39 +173,58 @@ BestPlan QuestionOf(const FrameworkRun& run) {
   return question;
 }
 
-absl::StatusOr<InputQuestion> LoadInputQuestion(const std::string& file, const std::string& from,
-                                                PlanQuestionArgs& asked) {
-  const auto framework = IsFrameworkInput(file, from);
+void AddFrameworkOptions(CLI::App* verb, InputArgs& args) {
+  verb->add_option("--from", args.from,
+                   fmt::format("the framework of --input: {}; by default as its form says",
+                               base::ChoiceText(FrameworkNames())));
+  verb->add_option("--vocab", args.vocab,
+                   "tokens of the vocabulary, if the framework's file of --input does not say them");
+}
+
+absl::Status CheckFrameworkOptions(const InputArgs& args) {
+  if (!args.file.empty() || (args.from.empty() && args.vocab.empty())) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("{} is for --input with a framework's file; give one, or leave it out",
+                  args.from.empty() ? "--vocab" : "--from"));
+}
+
+absl::StatusOr<InputQuestion> LoadInputQuestion(const InputArgs& input, PlanQuestionArgs& asked) {
+  const auto framework = IsFrameworkInput(input.file, input.from);
   if (!framework.ok()) return Where("--input", framework.status());
-  InputQuestion input;
-  input.framework = *framework;
+  InputQuestion read;
+  read.framework = *framework;
   if (!*framework) {
-    auto question = QuestionOfInput(file);
+    if (!input.vocab.empty()) {
+      return absl::InvalidArgumentError(
+          "--vocab is for a framework's file, and --input is a search's, which says its model; leave --vocab "
+          "out");
+    }
+    auto question = QuestionOfInput(input.file);
     if (!question.ok()) return question.status();
-    input.question = *std::move(question);
+    read.question = *std::move(question);
   } else {
     if (asked.cluster.empty()) {
       return absl::InvalidArgumentError(
           "--cluster is missing: a framework's file names none; give a preset with its size, such as "
           "h100-sxm:64x8, or a file");
     }
-    const auto loaded = LoadFrameworkInput({.file = file,
-                                            .from = from,
+    const auto loaded = LoadFrameworkInput({.file = input.file,
+                                            .from = input.from,
                                             .model = asked.model,
                                             .cluster = asked.cluster,
                                             .ranks = {},
-                                            .vocab = {},
+                                            .vocab = input.vocab,
                                             .seq_len = asked.seq_len,
                                             .plan = {}});
     if (!loaded.ok()) return Where("--input", loaded.status());
     if (asked.engine.empty()) asked.engine = loaded->run.framework;
     Note(fmt::format("{} is read as a file of {}", loaded->run.settings.file, loaded->run.framework));
     for (const std::string& note : loaded->run.notes) Note(note);
-    input.question = QuestionOf(loaded->run);
+    read.question = QuestionOf(loaded->run);
   }
   if (!asked.plan.empty())
-    Note(fmt::format("--plan stands in place of the file's plan, {}", ShortPlanText(input.question.plan)));
-  return input;
+    Note(fmt::format("--plan stands in place of the file's plan, {}", ShortPlanText(read.question.plan)));
+  return read;
 }
 
 }  // namespace autocfg::cli

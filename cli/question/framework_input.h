@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/question/plan_question.h"
 #include "cli/report/results_json.h"
@@ -31,6 +32,17 @@ absl::StatusOr<bool> IsFrameworkInput(const std::string& file, const std::string
 // Returns the question that the run asks; its cluster is not described.
 BestPlan QuestionOf(const FrameworkRun& run);
 
+// --input, and the options for a framework's file beside it.
+struct InputArgs {
+  std::string file, from, vocab;
+};
+
+// Adds --from and --vocab.
+void AddFrameworkOptions(CLI::App* verb, InputArgs& args);
+
+// Fails if --from or --vocab is given without --input.
+absl::Status CheckFrameworkOptions(const InputArgs& args);
+
 // The question of --input: of a search's answer, or of a framework's file.
 struct InputQuestion {
   BestPlan question;
@@ -38,8 +50,8 @@ struct InputQuestion {
 };
 
 // Reads the file. `asked`: the options beside it. Of a framework's file, `asked` gets its engine unless it
-// names another; the file's notes are printed. Notes that --plan stands in place of the file's plan.
-absl::StatusOr<InputQuestion> LoadInputQuestion(const std::string& file, const std::string& from,
-                                                PlanQuestionArgs& asked);
+// names another; the file's notes are printed. Notes that --plan stands in place of the file's plan. Fails if
+// --vocab is given and the file is a search's.
+absl::StatusOr<InputQuestion> LoadInputQuestion(const InputArgs& input, PlanQuestionArgs& asked);
 
 }  // namespace autocfg::cli

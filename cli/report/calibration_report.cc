@@ -32,6 +32,17 @@ std::string SigmaLine(const char* where, double sigma) {
   return fmt::format("  {}: 90% of the steps within {:.1f}%\n", where, 100 * (std::exp(1.645 * sigma) - 1));
 }
 
+std::string IrregularText(const std::vector<IrregularShapes>& groups) {
+  if (groups.empty()) return "";
+  std::string text = "\nirregular (layers far from the model and from all similar shapes)\n";
+  for (const auto& [shape, all_micro_batches, sigma] : groups) {
+    text += fmt::format(
+        "  hidden={},seq_len={},tp={}, {}\n", shape.hidden, shape.seq_len, shape.tp,
+        all_micro_batches ? "every micro_batch" : fmt::format("micro_batch={}", shape.micro_batch));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string CalibrationReport(const Measurements& measurements, const ClusterFit& fit) {
@@ -45,6 +56,7 @@ std::string CalibrationReport(const Measurements& measurements, const ClusterFit
       "their error after the fit: mean {:.2f}%, median {:.2f}%\n\n",
       calibration.measurements, calibration.layers.shapes.size(), 100 * mean, 100 * base::Median(errors));
   text += FigureTable(calibration.figures);
+  text += IrregularText(calibration.layers.irregular);
   text += "\nsteps (each predicted as if it had been left out)\n";
   text += SigmaLine("within a node", calibration.one_node_sigma);
   text += SigmaLine("over several nodes", calibration.many_nodes_sigma);
@@ -53,7 +65,7 @@ std::string CalibrationReport(const Measurements& measurements, const ClusterFit
   const std::size_t shown = std::min(kMostFarRows, order.size());
   std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(shown), order.end(),
                     [&](std::size_t a, std::size_t b) { return errors[a] > errors[b]; });
-  text += "\nfarthest from the fit (predicted over measured)\n";
+  text += "\nfarthest from the fit (predicted over measured, none left out)\n";
   for (std::size_t i = 0; i < shown; ++i) {
     text += fmt::format("  line {}: {:+.1f}%\n", measurements.rows[order[i]].line,
                         100 * (std::exp(-fit.residuals[order[i]]) - 1));

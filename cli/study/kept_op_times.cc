@@ -120,8 +120,10 @@ std::string KeptText(const v1::Study& study, const std::string& build_id) {
   } else if (study.phase() == "measuring" || study.phase() == "confirming") {
     what = "keeps its op times, and has measured no plan yet";
   } else if (study.calibration_ops_passed() > 0 && server::NamesOneRevision(build_id)) {
-    what = fmt::format("has measured no plan yet, and keeps the op times so far (of {} of {} ops)",
-                       study.calibration_ops_passed(), study.calibration_ops());
+    what = fmt::format(
+        "has measured no plan yet, and keeps the op times so far ({} of {} ops were timed or left "
+        "out)",
+        study.calibration_ops_passed(), study.calibration_ops());
   } else if (study.calibration_ops_passed() > 0) {
     what = "has measured no plan yet, and keeps none of its op times: this build names no one revision";
   }

@@ -11,6 +11,7 @@
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "proto/client/study_client.h"
+#include "server/names/names.h"
 #include "server/report/report_json.h"
 #include "server/report/report_page.h"
 #include "server/report/study_report.h"
@@ -141,7 +142,7 @@ absl::StatusOr<std::vector<v1::Trial>> StudyReader::Trials(std::int64_t study) {
 absl::StatusOr<v1::TrialLog> StudyReader::TrialLog(std::int64_t study, std::int64_t trial,
                                                    std::int64_t attempt, std::int64_t most_bytes) {
   if (client_) {
-    auto log = client_->GetTrialLog(fmt::format("studies/{}/trials/{}", study, trial), attempt, most_bytes);
+    auto log = client_->GetTrialLog(server::JobName(study, trial), attempt, most_bytes);
     if (!HasGone(log.status())) return log;
   }
   const auto store = File();

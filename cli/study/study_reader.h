@@ -28,7 +28,8 @@ class StudyReader {
   // Returns the study named by --study, or the newest one if `text` is empty. InvalidArgument, NotFound.
   absl::StatusOr<v1::Study> StudyNamed(const std::string& text);
   absl::StatusOr<std::vector<v1::Trial>> Trials(std::int64_t study);
-  // Returns the end of an attempt's log, at most `most_bytes` (up to 1 MiB). NotFound.
+  // Returns the end of an attempt's log, at most `most_bytes` (up to 1 MiB). `trial` 0: the study's
+  // calibration; `attempt` 0: the last one. NotFound.
   absl::StatusOr<v1::TrialLog> TrialLog(std::int64_t study, std::int64_t trial, std::int64_t attempt,
                                         std::int64_t most_bytes);
   // Returns the page about a study (server/report). NotFound; FailedPrecondition: it was not started.

@@ -2,8 +2,11 @@
 // search.
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/text.h"
 #include "cli/input/files.h"
 #include "cli/input/inputs.h"
 #include "cli/report/calibration_report.h"
@@ -24,6 +27,14 @@ struct CalibrateArgs {
   std::string measurements, cluster, defaults, output;
   bool json = false;
 };
+
+// Returns a name without the cluster's size: "a100-80gb-sxm:1x8" becomes "a100-80gb-sxm, calibrated".
+std::string CalibratedName(const ClusterSpec& cluster) {
+  constexpr std::string_view kCalibrated = ", calibrated";
+  const NodeGroup& group = cluster.groups.front();
+  std::string name(absl::StripSuffix(cluster.name, fmt::format(":{}x{}", group.nodes, group.gpus_per_node)));
+  return name.ends_with(kCalibrated) ? name : name.append(kCalibrated);
+}
 
 int RunCalibrate(const CalibrateArgs& args) {
   const auto cluster = LoadDescribedCluster(args.cluster);
@@ -50,13 +61,16 @@ int RunCalibrate(const CalibrateArgs& args) {
   const auto fit = FitCluster(*measurements, {}, [&] { return !interrupt.requested(); });
   if (interrupt.requested()) return Fail(kExitInterrupted, "interrupted; nothing was written");
   if (!fit.ok()) return Fail(Where("--measurements", fit.status(), "measurements"));
-  // The file has the size that was asked for.
+  // The file has the size that was asked for, which may be changed in it.
   ClusterSpec fitted = fit->cluster;
+  fitted.name = CalibratedName(*cluster);
   fitted.groups.front().nodes = cluster->groups.front().nodes;
   if (auto status = WriteFileAtomically(args.output, ClusterJson(fitted).dump(2) + "\n"); !status.ok())
     return Fail(kExitNegative, fmt::format("--output: {}", Text(status)));
   if (args.json) return Answer(CalibrationJson(*fit->cluster.calibration).dump(2) + "\n");
-  return Answer(CalibrationReport(*measurements, *fit));
+  return Answer(CalibrationReport(*measurements, *fit) +
+                fmt::format("\nwrote {}\n  (a file for --cluster of predict, explain and search)\n",
+                            base::Printable(args.output)));
 }
 
 }  // namespace

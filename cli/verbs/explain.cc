@@ -36,7 +36,8 @@ struct ExplainArgs {
   PlanQuestionArgs question;
   std::string against;
   bool compares = false;  // --against is given
-  std::string input, from, study;
+  InputArgs input;
+  std::string study;
   bool of_input = false, of_study = false;  // --input, --study is given
   bool json = false;
   ServiceOptions service;
@@ -132,7 +133,7 @@ int ExplainPrediction(const ExplainArgs& args, PlanQuestionArgs asked, const Bes
 
 absl::StatusOr<BestPlan> StoredQuestion(const ExplainArgs& args, PlanQuestionArgs& asked) {
   if (args.of_input) {
-    auto input = LoadInputQuestion(args.input, args.from, asked);
+    auto input = LoadInputQuestion(args.input, asked);
     if (!input.ok()) return input.status();
     return std::move(input->question);
   }
@@ -151,13 +152,14 @@ int ExplainStored(const ExplainArgs& args) {
 int RunEvidence(const ExplainArgs& args) {
   if (const std::string excluded = Excluded(args); !excluded.empty()) return Fail(kExitUsage, excluded);
   absl::StatusOr<bool> of_framework = false;
-  if (args.of_input) of_framework = IsFrameworkInput(args.input, args.from);
+  if (args.of_input) of_framework = IsFrameworkInput(args.input.file, args.input.from);
   if (!of_framework.ok()) return Fail(Where("--input", of_framework.status()));
   // Options in place of parts of the question, and a second plan, ask for predictions. A framework's file has
   // no measurements.
-  if (*of_framework || args.compares || args.json || !FirstGiven(args.question).empty())
+  if (*of_framework || args.compares || args.json || !args.input.vocab.empty() ||
+      !FirstGiven(args.question).empty())
     return ExplainStored(args);
-  const auto evidence = args.of_input ? EvidenceOfInput(args.input) : EvidenceOfStudy(args);
+  const auto evidence = args.of_input ? EvidenceOfInput(args.input.file) : EvidenceOfStudy(args);
   if (!evidence.ok()) {
     // What was not measured is explained as it is predicted, where it can be.
     if (!absl::IsFailedPrecondition(evidence.status())) return Fail(evidence.status());
@@ -181,8 +183,7 @@ int RunExplain(const ExplainArgs& args) {
                     ? "--coordinator is for a stored study; name one with --study"
                     : "--db is for a stored study or this machine; give --study or --cluster local");
   }
-  if (!args.from.empty())
-    return Fail(kExitUsage, "--from is for --input with a framework's file; give one, or leave it out");
+  if (absl::Status status = CheckFrameworkOptions(args.input); !status.ok()) return Fail(status);
   return ExplainPrediction(args, args.question, nullptr);
 }
 
@@ -198,14 +199,12 @@ void AddExplain(CLI::App& app, Verb& chosen) {
   verb->add_flag("--json", args->json,
                  "the predictions as JSON; with --against, also the difference by part of a step");
   const CLI::Option* input = verb->add_option(
-      "--input", args->input,
+      "--input", args->input.file,
       "the file of a search, or a framework's, as for import; a search's alone shows the measured parts of a "
       "step of its best plan against the "
       "predicted ones. With options above in place of its parts, --against or --json, or if nothing was "
       "measured: the prediction");
-  verb->add_option("--from", args->from,
-                   fmt::format("the framework of --input: {}; by default as its form says",
-                               base::ChoiceText(FrameworkNames())));
+  AddFrameworkOptions(verb, args->input);
   const CLI::Option* study = verb->add_option("study,--study", args->study,
                                               "a study (3) or a trial (3/trials/7); shows the same of "
                                               "its best plan, or of that trial");

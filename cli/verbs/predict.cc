@@ -35,7 +35,8 @@ constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
 
 struct PredictArgs {
   PlanQuestionArgs question;
-  std::string requests, trace, trace_ranks, input, from, study;
+  std::string requests, trace, trace_ranks, study;
+  InputArgs input;
   ServiceOptions service;
   bool many = false;  // --requests is given
   bool json = false;
@@ -55,8 +56,9 @@ int RunRequests(const PredictArgs& args) {
   std::string given = FirstGiven(args.question);
   for (const auto& [name, value] : {std::pair("--trace", &args.trace),
                                     {"--trace-ranks", &args.trace_ranks},
-                                    {"--input", &args.input},
-                                    {"--from", &args.from},
+                                    {"--input", &args.input.file},
+                                    {"--from", &args.input.from},
+                                    {"--vocab", &args.input.vocab},
                                     {"--study", &args.study}}) {
     if (given.empty() && !value->empty()) given = name;
   }
@@ -95,7 +97,7 @@ int RunRequests(const PredictArgs& args) {
 }
 
 absl::StatusOr<InputQuestion> StoredOf(const PredictArgs& args, PlanQuestionArgs& asked) {
-  if (!args.input.empty()) return LoadInputQuestion(args.input, args.from, asked);
+  if (!args.input.file.empty()) return LoadInputQuestion(args.input, asked);
   const auto reader = StudyReader::Open(args.service);
   if (!reader.ok()) return reader.status();
   auto question = QuestionOfStudy(**reader, args.study);
@@ -107,7 +109,7 @@ absl::StatusOr<InputQuestion> StoredOf(const PredictArgs& args, PlanQuestionArgs
 absl::Status CheckTraceStays(const PredictArgs& args) {
   if (args.trace == kTraceToOutput) return absl::OkStatus();
   std::vector<FileOfOption> read = FilesOf(args.service);
-  for (const auto& [option, file] : {std::pair("--input", &args.input),
+  for (const auto& [option, file] : {std::pair("--input", &args.input.file),
                                      {"--model", &args.question.model},
                                      {"--cluster", &args.question.cluster}})
     read.push_back({option, *file});
@@ -116,7 +118,7 @@ absl::Status CheckTraceStays(const PredictArgs& args) {
 
 int RunPredict(const PredictArgs& args) {
   if (args.many) return RunRequests(args);
-  if (!args.input.empty() && !args.study.empty())
+  if (!args.input.file.empty() && !args.study.empty())
     return Fail(kExitUsage, "--input and --study exclude each other; leave one of them out");
   const bool of_database = !args.service.database.empty() && !IsOfThisMachine(args.question);
   if (args.study.empty() && (args.service.remote() || of_database)) {
@@ -125,11 +127,10 @@ int RunPredict(const PredictArgs& args) {
                     ? "--coordinator is for a stored study; name one with --study"
                     : "--db is for a stored study or this machine; give --study or --cluster local");
   }
-  if (!args.from.empty() && args.input.empty())
-    return Fail(kExitUsage, "--from is for --input with a framework's file; give one, or leave it out");
+  if (absl::Status status = CheckFrameworkOptions(args.input); !status.ok()) return Fail(status);
   std::optional<InputQuestion> known;
   PlanQuestionArgs asked = args.question;
-  if (!args.input.empty() || !args.study.empty()) {
+  if (!args.input.file.empty() || !args.study.empty()) {
     auto stored = StoredOf(args, asked);
     if (!stored.ok()) return Fail(stored.status());
     known = *std::move(stored);
@@ -205,12 +206,10 @@ void AddPredict(CLI::App& app, Verb& chosen) {
                        "instead of these options: a file of requests, one JSON object "
                        "per line (- for standard input); one answer per line");
   verb->add_option(
-      "--input", args->input,
+      "--input", args->input.file,
       "the file of a search: its question and best plan, where the options above name nothing else; or a "
       "training framework's file or launch script");
-  verb->add_option("--from", args->from,
-                   fmt::format("the framework of --input: {}; by default as its form says",
-                               base::ChoiceText(FrameworkNames())));
+  AddFrameworkOptions(verb, args->input);
   verb->add_option("--study", args->study,
                    "a study (3) or a trial (3/trials/7): the same of its best plan, or of that trial's");
   AddServiceOptions(verb, args->service);

@@ -3,6 +3,8 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/text.h"
 #include "cli/client/study_names.h"
@@ -29,12 +31,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kTrialNoteBytes = 200;
+constexpr std::string_view kCalibration = "calibration";
 constexpr std::int64_t kLogBytes = 64 << 10;  // of an attempt; twice what a worker of ours sends
 
 struct TrialsArgs {
   ServiceOptions service;
   std::string study;
-  std::string log;  // a trial: N, ID/trials/N or studies/ID/trials/N; empty: not given
+  // A trial: N, ID/trials/N or studies/ID/trials/N; or "calibration" in place of trials/N. Empty: not given.
+  std::string log;
   bool json = false;
 };
 
@@ -96,24 +100,23 @@ bool HasNoAnswer(const v1::Trial& trial) {
          trial.state() == v1::TRIAL_STATE_LOST;
 }
 
-// Returns the command that shows the log of the first trial without an answer; empty: each has one.
-std::string LogCommand(const TrialsArgs& args, std::int64_t study, const std::vector<v1::Trial>& trials) {
+// Returns the command that shows the log of the calibration, if that failed, or of the first trial without an
+// answer; empty: there is neither.
+std::string LogCommand(const TrialsArgs& args, std::int64_t study, bool calibration_failed,
+                       const std::vector<v1::Trial>& trials) {
   const auto first = std::find_if(trials.begin(), trials.end(), HasNoAnswer);
-  if (first == trials.end()) return "";
-  return CommandLines("its log: ", fmt::format("autocfg trials{} --study {} --log {}",
-                                               AsWritten(args.service), study, LastPart(first->name())));
+  if (!calibration_failed && first == trials.end()) return "";
+  return CommandLines("its log: ",
+                      fmt::format("autocfg trials{} --study {} --log {}", AsWritten(args.service), study,
+                                  calibration_failed ? std::string(kCalibration) : LastPart(first->name())));
 }
 
-// Returns the log of an attempt under a heading. The text is of others.
-std::string LogText(const v1::TrialLog& log, const v1::Attempt& attempt) {
-  std::string text = Wrapped(base::OneLine(fmt::format(
-      "{}, attempt {}, {} on {}{}", log.trial(), log.attempt(), StateText(attempt.state()),
-      fmt::join(attempt.workers(), ", "), attempt.message().empty() ? "" : ": " + attempt.message())));
+// Returns the log of an attempt under a heading, which `how` ends; `none` in place of an empty one. The text
+// is of others.
+std::string LogText(const v1::TrialLog& log, const std::string& how, std::string_view none) {
+  std::string text = Wrapped(base::OneLine(fmt::format("{}, attempt {}{}", log.trial(), log.attempt(), how)));
   if (text.back() != '\n') text += '\n';
-  if (log.text().empty()) {
-    return text + (attempt.end_time_s() > 0 ? "no log is kept; workers send those of runs that fail\n"
-                                            : "no log yet; workers send it once the attempt has failed\n");
-  }
+  if (log.text().empty()) return text + std::string(none) + '\n';
   if (log.left_out_bytes() > 0)
     text += fmt::format("({} before this are left out)\n", base::BytesText(log.left_out_bytes()));
   text += base::CleanUtf8(log.text(), log.text().size());
@@ -121,12 +124,43 @@ std::string LogText(const v1::TrialLog& log, const v1::Attempt& attempt) {
   return text;
 }
 
+// Returns the log of an attempt, of which nothing else is known.
+Json LogJson(const v1::TrialLog& log) {
+  return {{"trial", log.trial()},
+          {"attempt", log.attempt()},
+          {"state", nullptr},
+          {"workers", nullptr},
+          {"message", nullptr},
+          {"log", log.text()},
+          {"left_out_bytes", log.left_out_bytes()}};
+}
+
+// Shows the logs of a calibration, of whose attempts nothing else is known. That there is none is an answer:
+// the study may have taken all its times from others.
+int RunCalibrationLog(const TrialsArgs& args, StudyReader& reader, std::int64_t study) {
+  const auto last = reader.TrialLog(study, 0, 0, kLogBytes);
+  if (absl::IsNotFound(last.status()))
+    return Answer(args.json ? "[]\n" : std::string(last.status().message()) + '\n');
+  if (!last.ok()) return Fail(last.status());
+  Json json = Json::array();
+  std::string text;
+  for (std::int64_t attempt = 1; attempt <= last->attempt(); ++attempt) {
+    const auto log = reader.TrialLog(study, 0, attempt, kLogBytes);
+    if (!log.ok()) return Fail(log.status());
+    if (!text.empty()) text += '\n';
+    text += LogText(*log, "", "no log; workers send it once an attempt has failed");
+    json.push_back(LogJson(*log));
+  }
+  return Answer(args.json ? json.dump(2) + "\n" : text);
+}
+
 int RunTrialLog(const TrialsArgs& args) {
   const auto reader = StudyReader::Open(args.service);
   if (!reader.ok()) return Fail(reader.status());
-  const std::size_t part = args.log.find(kTrialsPart);
+  const bool calibration = args.log == kCalibration || args.log.ends_with("/" + std::string(kCalibration));
+  const std::size_t part = calibration ? args.log.rfind('/') : args.log.find(kTrialsPart);
   const std::string number = part == std::string::npos ? args.log : LastPart(args.log);
-  const auto trial_number = ParseWhole("--log", number);
+  const auto trial_number = calibration ? 0 : ParseWhole("--log", number);
   if (!trial_number.ok()) return Fail(trial_number.status());
   if (part != std::string::npos && !args.study.empty())
     return Fail(kExitUsage, "--log names a study, and so does --study; leave one of them out");
@@ -134,6 +168,7 @@ int RunTrialLog(const TrialsArgs& args) {
   if (!study.ok()) return Fail(study.status());
   const auto id = ParseStudyId(study->name());
   if (!id.ok()) return Fail(id.status());
+  if (calibration) return RunCalibrationLog(args, **reader, *id);
   const auto trial = TrialNamed(**reader, *study, fmt::format("{}{}{}", *id, kTrialsPart, *trial_number));
   if (!trial.ok()) {
     return Fail(kExitUsage, fmt::format("--log: {} has no trial {}; autocfg trials lists them", study->name(),
@@ -145,14 +180,17 @@ int RunTrialLog(const TrialsArgs& args) {
     const auto log = (*reader)->TrialLog(*id, *trial_number, attempt.number(), kLogBytes);
     if (!log.ok()) return Fail(log.status());
     if (!text.empty()) text += '\n';
-    text += LogText(*log, attempt);
-    json.push_back({{"trial", log->trial()},
-                    {"attempt", log->attempt()},
-                    {"state", StateText(attempt.state())},
-                    {"workers", attempt.workers()},
-                    {"message", attempt.message()},
-                    {"log", log->text()},
-                    {"left_out_bytes", log->left_out_bytes()}});
+    text +=
+        LogText(*log,
+                fmt::format(", {} on {}{}", StateText(attempt.state()), fmt::join(attempt.workers(), ", "),
+                            attempt.message().empty() ? "" : ": " + attempt.message()),
+                attempt.end_time_s() > 0 ? "no log is kept; workers send those of runs that fail"
+                                         : "no log yet; workers send it once the attempt has failed");
+    Json one = LogJson(*log);
+    one["state"] = StateText(attempt.state());
+    one["workers"] = attempt.workers();
+    one["message"] = attempt.message();
+    json.push_back(std::move(one));
   }
   if (args.json) return Answer(json.dump(2) + "\n");
   return Answer(text.empty() ? fmt::format("{} has no attempt yet\n", trial->name()) : text);
@@ -202,8 +240,8 @@ int RunTrials(const TrialsArgs& args) {
     notes.below.push_back(base::OneLine(note, kTrialNoteBytes));
   }
   const std::string parts = PartsOfTrials(*trials);
-  return Answer(Table(rows, notes) + LogCommand(args, id, *trials) + EnginesLine(*trials) +
-                (parts.empty() ? "" : "\n" + parts));
+  return Answer(Table(rows, notes) + LogCommand(args, id, !calibration->empty() && !why, *trials) +
+                EnginesLine(*trials) + (parts.empty() ? "" : "\n" + parts));
 }
 
 }  // namespace
@@ -212,7 +250,8 @@ void AddTrials(CLI::App& app, Verb& chosen) {
   CLI::App* verb = app.add_subcommand("trials", "list the trials of a study");
   const auto args = std::make_shared<TrialsArgs>();
   verb->add_option("study,--study", args->study, "the study's number (default: the newest)");
-  verb->add_option("--log", args->log, "show the end of the logs of this trial: 7, or 3/trials/7");
+  verb->add_option("--log", args->log,
+                   "show the end of the logs of this trial: 7, or 3/trials/7; or of the calibration");
   AddServiceOptions(verb, args->service);
   verb->add_flag("--json", args->json, "as JSON");
   verb->callback([args, &chosen] { chosen = [args] { return RunTrials(*args); }; });

@@ -49,7 +49,8 @@ T ExpRow(T* row, std::int64_t used, std::int64_t cols, T& max) {
 
 // Turns the scores p into probabilities, and dp into the gradient with respect to the unscaled scores.
 template <typename T>
-void SoftmaxBackwardRow(T* p, T* dp, std::int64_t used, std::int64_t cols, T lse, T delta, T scale) {
+AUTOCFG_WIDE_VECTORS void SoftmaxBackwardRow(T* p, T* dp, std::int64_t used, std::int64_t cols, T lse,
+                                             T delta, T scale) {
 #pragma omp simd
   for (std::int64_t j = 0; j < used; ++j) {
     const T e = Exp(p[j] - lse);

@@ -16,14 +16,14 @@ constexpr std::int64_t kChunk = 512;
 // keep the core so busy that the hardware prefetcher is late; without this, the pass takes twice as long
 // (measured).
 template <bool kWrite, typename T>
-void PrefetchChunk(const T* from, const T* end) {
+[[gnu::always_inline]] inline void PrefetchChunk(const T* from, const T* end) {
   constexpr std::int64_t kLine = 64 / sizeof(T);
   const std::int64_t n = std::min<std::int64_t>(kChunk, end - from);
   for (std::int64_t i = 0; i < n; i += kLine) __builtin_prefetch(from + i, kWrite, 2);
 }
 
 template <typename T>
-T RowMax(std::int64_t valid, const T* row) {
+[[gnu::always_inline]] inline T RowMax(std::int64_t valid, const T* row) {
   T max = std::numeric_limits<T>::lowest();
 #pragma omp simd reduction(max : max)
   for (std::int64_t i = 0; i < valid; ++i) max = row[i] > max ? row[i] : max;
@@ -38,7 +38,8 @@ T TargetLogit(std::int64_t target, std::int64_t valid, const T* row) {
 
 // Returns the sum over `row` of exp(logit - max). Passes each exponential to store(i, exponential).
 template <bool kWrite, typename T, typename Store>
-double SumOfExponentials(std::int64_t valid, const T* row, T max, const T* end, Store store) {
+[[gnu::always_inline]] inline double SumOfExponentials(std::int64_t valid, const T* row, T max, const T* end,
+                                                       Store store) {
   double total = 0;
   for (std::int64_t first = 0; first < valid; first += kChunk) {
     const std::int64_t last = std::min(valid, first + kChunk);
@@ -58,8 +59,8 @@ double SumOfExponentials(std::int64_t valid, const T* row, T max, const T* end, 
 }  // namespace
 
 template <typename T>
-double CrossEntropy(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits,
-                    const std::int32_t* targets, T scale) {
+AUTOCFG_WIDE_VECTORS double CrossEntropy(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits,
+                                         const std::int32_t* targets, T scale) {
   const T* end = logits + rows * vocab;
   double loss = 0;
   for (std::int64_t t = 0; t < rows; ++t) {
@@ -78,8 +79,9 @@ double CrossEntropy(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T
 }
 
 template <typename T>
-void CrossEntropyForward(std::int64_t rows, std::int64_t vocab, std::int64_t valid, const T* logits,
-                         const std::int32_t* targets, std::int64_t start, T* max, T* sums) {
+AUTOCFG_WIDE_VECTORS void CrossEntropyForward(std::int64_t rows, std::int64_t vocab, std::int64_t valid,
+                                              const T* logits, const std::int32_t* targets,
+                                              std::int64_t start, T* max, T* sums) {
   const T* end = logits + rows * vocab;
   for (std::int64_t t = 0; t < rows; ++t) {
     const T* row = logits + t * vocab;
@@ -108,8 +110,9 @@ double CrossEntropyLoss(std::int64_t rows, const T* max, T* sums) {
 }
 
 template <typename T>
-void CrossEntropyBackward(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits, const T* sums,
-                          const std::int32_t* targets, std::int64_t start, T scale) {
+AUTOCFG_WIDE_VECTORS void CrossEntropyBackward(std::int64_t rows, std::int64_t vocab, std::int64_t valid,
+                                               T* logits, const T* sums, const std::int32_t* targets,
+                                               std::int64_t start, T scale) {
   const T* end = logits + rows * vocab;
   for (std::int64_t t = 0; t < rows; ++t) {
     T* row = logits + t * vocab;

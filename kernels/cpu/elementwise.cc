@@ -52,7 +52,7 @@ struct Silu {
 };
 
 template <typename F, typename T>
-void Forward(std::int64_t rows, std::int64_t width, T* x, const T* bias, T* y) {
+AUTOCFG_WIDE_VECTORS void Forward(std::int64_t rows, std::int64_t width, T* x, const T* bias, T* y) {
   for (std::int64_t row = 0; row < rows; ++row) {
     T* xr = x + row * width;
     T* yr = y + row * width;
@@ -72,13 +72,13 @@ void Forward(std::int64_t rows, std::int64_t width, T* x, const T* bias, T* y) {
 }
 
 template <typename F, typename T>
-void Backward(std::int64_t elements, const T* x, const T* dy, T* dx) {
+AUTOCFG_WIDE_VECTORS void Backward(std::int64_t elements, const T* x, const T* dy, T* dx) {
 #pragma omp simd
   for (std::int64_t i = 0; i < elements; ++i) dx[i] = dy[i] * F::At(x[i]).slope;
 }
 
 template <typename F, typename T>
-void GatedForward(std::int64_t rows, std::int64_t width, T* x, const T* bias, T* y) {
+AUTOCFG_WIDE_VECTORS void GatedForward(std::int64_t rows, std::int64_t width, T* x, const T* bias, T* y) {
   for (std::int64_t row = 0; row < rows; ++row) {
     T* gate = x + row * 2 * width;
     T* up = gate + width;
@@ -100,7 +100,8 @@ void GatedForward(std::int64_t rows, std::int64_t width, T* x, const T* bias, T*
 }
 
 template <typename F, typename T>
-void GatedBackward(std::int64_t rows, std::int64_t width, const T* x, const T* dy, T* dx) {
+AUTOCFG_WIDE_VECTORS void GatedBackward(std::int64_t rows, std::int64_t width, const T* x, const T* dy,
+                                        T* dx) {
   for (std::int64_t row = 0; row < rows; ++row) {
     const T* gate = x + row * 2 * width;
     const T* up = gate + width;

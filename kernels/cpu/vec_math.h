@@ -1,6 +1,12 @@
 // exp, the logistic function and the normal distribution function without branches or calls, so that loops
 // over them vectorize. Pure functions.
 //
+// AUTOCFG_WIDE_VECTORS before a function whose loops call them compiles it also for x86-64-v4 (AVX-512); the
+// build's baseline is x86-64-v3 (AVX2). The dynamic linker chooses one by the machine. What such a loop calls
+// must be always_inline: anything else may stay a call, which runs the baseline's code. Do not use it for
+// loops that wait for memory: they gain nothing (bench/kernels_bench.cc). Sums of the two differ in their
+// last bits.
+//
 // exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2. exp(r) = 1 + r + r^2 q(r), where q interpolates
 // (exp(r) - 1 - r) / r^2 at Chebyshev nodes (truncation: relative 1e-8 for float, 2e-17 for double). n is
 // rounded by adding 1.5 * 2^(mantissa bits). This leaves n in the lowest bits of the sum, from where it is
@@ -12,6 +18,14 @@
 
 #include <cstdint>
 #include <limits>
+
+// Clang 14 cannot compile functions for a second level. With ThreadSanitizer, the linker's choice would call
+// the sanitizer before it has begun.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#define AUTOCFG_WIDE_VECTORS [[gnu::target_clones("default", "arch=x86-64-v4")]]
+#else
+#define AUTOCFG_WIDE_VECTORS
+#endif
 
 namespace autocfg::cpu {
 

@@ -39,7 +39,7 @@ class StudyClient {
   // Returns all studies, newest first as the server lists them.
   absl::StatusOr<std::vector<v1::Study>> ListStudies();
   absl::StatusOr<std::vector<v1::Trial>> ListTrials(const std::string& study);
-  // Returns the last `max_bytes` of the log of an attempt; at most 1 MiB.
+  // Returns the last `max_bytes` of the log of an attempt; at most 1 MiB. `trial` may be a calibration.
   absl::StatusOr<v1::TrialLog> GetTrialLog(const std::string& trial, std::int64_t attempt,
                                            std::int64_t max_bytes);
 

@@ -3,6 +3,23 @@
 namespace autocfg {
 namespace {
 
+// `message`: a Shape or IrregularShapes.
+template <typename Message>
+void FillShape(const BlockShape& shape, Message& message) {
+  message.set_hidden(shape.hidden);
+  message.set_seq_len(shape.seq_len);
+  message.set_micro_batch(shape.micro_batch);
+  message.set_tp(shape.tp);
+}
+
+template <typename Message>
+BlockShape ShapeOf(const Message& message) {
+  return {.hidden = message.hidden(),
+          .seq_len = message.seq_len(),
+          .micro_batch = message.micro_batch(),
+          .tp = message.tp()};
+}
+
 v1::Calibration::Block BlockToProto(const BlockCorrections& block) {
   v1::Calibration::Block message;
   message.set_prior_sigma(block.prior_sigma);
@@ -10,12 +27,15 @@ v1::Calibration::Block BlockToProto(const BlockCorrections& block) {
   message.set_octaves(block.octaves);
   for (const ShapeCorrection& correction : block.shapes) {
     v1::Calibration::Shape& shape = *message.add_shapes();
-    shape.set_hidden(correction.shape.hidden);
-    shape.set_seq_len(correction.shape.seq_len);
-    shape.set_micro_batch(correction.shape.micro_batch);
-    shape.set_tp(correction.shape.tp);
+    FillShape(correction.shape, shape);
     shape.set_log_factor(correction.log_factor);
     shape.set_sigma(correction.sigma);
+  }
+  for (const IrregularShapes& irregular : block.irregular) {
+    v1::Calibration::IrregularShapes& group = *message.add_irregular();
+    FillShape(irregular.shape, group);
+    group.set_all_micro_batches(irregular.all_micro_batches);
+    group.set_sigma(irregular.sigma);
   }
   return message;
 }
@@ -24,12 +44,12 @@ BlockCorrections BlockFromProto(const v1::Calibration::Block& message) {
   BlockCorrections block{
       .prior_sigma = message.prior_sigma(), .own = message.own(), .octaves = message.octaves(), .shapes = {}};
   for (const v1::Calibration::Shape& shape : message.shapes()) {
-    block.shapes.push_back({.shape = {.hidden = shape.hidden(),
-                                      .seq_len = shape.seq_len(),
-                                      .micro_batch = shape.micro_batch(),
-                                      .tp = shape.tp()},
-                            .log_factor = shape.log_factor(),
-                            .sigma = shape.sigma()});
+    block.shapes.push_back(
+        {.shape = ShapeOf(shape), .log_factor = shape.log_factor(), .sigma = shape.sigma()});
+  }
+  for (const v1::Calibration::IrregularShapes& group : message.irregular()) {
+    block.irregular.push_back(
+        {.shape = ShapeOf(group), .all_micro_batches = group.all_micro_batches(), .sigma = group.sigma()});
   }
   return block;
 }

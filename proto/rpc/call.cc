@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "base/text.h"
+
 namespace autocfg {
 
 absl::Status ToAbsl(const grpc::Status& status) {
@@ -11,9 +13,9 @@ absl::Status ToAbsl(const grpc::Status& status) {
 
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  if (status.GetPayload(kAnswersUnavailable))
-    return {grpc::StatusCode::UNAVAILABLE, std::string(status.message())};
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+  const bool unavailable = status.GetPayload(kAnswersUnavailable).has_value();
+  return {unavailable ? grpc::StatusCode::UNAVAILABLE : static_cast<grpc::StatusCode>(status.code()),
+          base::OneLine({status.message().data(), status.message().size()})};
 }
 
 std::chrono::system_clock::time_point DeadlineIn(double seconds) {

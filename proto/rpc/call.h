@@ -17,7 +17,8 @@ namespace autocfg {
 // call, and has reached no limit of its own.
 inline constexpr const char* kAnswersUnavailable = "autocfg/answers_unavailable";
 
-// Keep code and message. Both libraries use the same code numbers and meanings.
+// Keep code and message. Both libraries use the same code numbers and meanings. ToGrpc answers callers, in
+// one line: a message may quote what one of them sent.
 absl::Status ToAbsl(const grpc::Status& status);
 grpc::Status ToGrpc(const absl::Status& status);
 

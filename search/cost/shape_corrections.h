@@ -17,7 +17,8 @@ struct LogCorrection {
 
 // Kriging (Rasmussen and Williams 2006, section 2.2) with an exponential kernel over the logarithms of a
 // shape's sizes: a measured shape has its own correction; others lean on the nearest, and return to the model
-// far from all of them, where the prior's deviation remains.
+// far from all of them, where the prior's deviation remains. What is measured of irregular shapes moves
+// others less, but reaches those of their own group that were not measured.
 class ShapeCorrections {
  public:
   ShapeCorrections() = default;  // none: mean and deviation 0
@@ -34,8 +35,16 @@ class ShapeCorrections {
   std::vector<double> factor_;    // lower Cholesky factor of the covariance, by rows
 };
 
+// Returns the variance of a shape's log factor before it is measured: prior_sigma^2, and sigma^2 of each
+// group of irregular shapes that holds it.
+double ShapeVariance(const BlockCorrections& corrections, const BlockShape& shape);
+
+// Returns the part of that variance that the shape shares with no other: prior_sigma^2 own, and what keeps
+// the covariance matrix of alike shapes positive.
+double OwnVariance(const BlockCorrections& corrections, const BlockShape& shape);
+
 // Returns the correlated part of the covariance of two shapes' log factors: prior_sigma^2 (1 - own) exp(-d /
-// octaves).
+// octaves), and sigma^2 of each group of irregular shapes that holds both.
 double ShapeCovariance(const BlockCorrections& corrections, const BlockShape& a, const BlockShape& b);
 
 // The correlated log factors of a set of shapes as sums of independent ones, for a regression that estimates

@@ -14,6 +14,7 @@
 #include "fmt/format.h"
 #include "search/cost/shape_corrections.h"
 #include "search/fit/fitted_figures.h"
+#include "search/fit/irregular_shapes.h"
 #include "search/fit/normal_equations.h"
 #include "search/plan/rank_mesh.h"
 #include "search/predict/predict_plan.h"
@@ -29,9 +30,14 @@ using Eigen::VectorXd;
 constexpr double kDegreesOfFreedom = 4;  // of the robust loss
 constexpr double kLeastSigma = 0.001;    // of measured steps: clocks and schedulers
 constexpr double kFirstSigma = 0.1;
+// Delays of steps over several nodes are common: how far slower ones scatter, over how far faster ones do.
+constexpr double kSlowerOverFaster = 2;
 // The deviations of shapes that are tried, over those given.
-constexpr std::array kShapePriorScales = {1.0, 0.5};
-constexpr double kStep = 1e-4;  // of the logarithms, for derivatives
+constexpr std::array kShapePriorScales = {1.0, 0.5, 0.25, 0.1};
+constexpr double kHopeless = 100;           // so much less evidence: no smaller scale is tried
+constexpr double kLeastUnseenScale = 0.25;  // of shapes that were not measured
+constexpr std::size_t kMostIrregular = 5;   // groups that are tried
+constexpr double kStep = 1e-4;              // of the logarithms, for derivatives
 constexpr int kMostIterations = 40;
 constexpr double kConverged = 1e-4;  // relative change of the objective
 constexpr double kFewSteps = 30;     // fewer say little of the deviation
@@ -47,6 +53,7 @@ BlockShape ShapeOf(const Measurement& m) {
 
 // One class of measurements, with a deviation of its own.
 enum StepClass : std::size_t { kOneNode, kManyNodes, kStepClasses };
+using Sigmas = std::array<double, kStepClasses>;
 
 struct Unknowns {
   VectorXd figures;                // logarithms
@@ -56,7 +63,7 @@ struct Unknowns {
 class Fit {
  public:
   Fit(const Measurements& measurements, const ShapePriors& priors)
-      : measurements_(measurements), priors_(priors) {
+      : measurements_(measurements), given_(priors), priors_(priors) {
     const NodeGroup& group = measurements.cluster.groups.front();
     std::map<BlockShape, std::size_t> index;
     for (const Measurement& m : measurements.rows) index.try_emplace(ShapeOf(m), 0);
@@ -134,18 +141,22 @@ class Fit {
     return residuals;
   }
 
-  double Sigma(Index row) const { return sigma_[class_of_[static_cast<std::size_t>(row)]]; }
+  // Returns the scale of a measurement's deviation to the side of the residual.
+  double Scale(Index row, double residual, const Sigmas& sigma) const {
+    const StepClass c = class_of_[static_cast<std::size_t>(row)];
+    return sigma[c] * (c == kManyNodes && residual > 0 ? kSlowerOverFaster : 1);
+  }
 
   // The weight of a measurement: the inverse of its variance, less for outliers.
   double Weight(Index row, double residual) const {
-    const double sigma = Sigma(row), z = residual / sigma;
-    return (kDegreesOfFreedom + 1) / (kDegreesOfFreedom + z * z) / (sigma * sigma);
+    const double scale = Scale(row, residual, sigma_), z = residual / scale;
+    return (kDegreesOfFreedom + 1) / (kDegreesOfFreedom + z * z) / (scale * scale);
   }
 
   double Objective(const Unknowns& x, const VectorXd& residuals) const {
     double sum = 0;
     for (Index i = 0; i < N(); ++i) {
-      const double z = residuals(i) / Sigma(i);
+      const double z = residuals(i) / Scale(i, residuals(i), sigma_);
       sum += (kDegreesOfFreedom + 1) * std::log1p(z * z / kDegreesOfFreedom);
     }
     const VectorXd moved = x.figures - prior_;
@@ -161,7 +172,7 @@ class Fit {
     std::array<double, kStepClasses> sum{}, count{};
     for (Index i = 0; i < N(); ++i) {
       const std::size_t c = class_of_[static_cast<std::size_t>(i)];
-      sum[c] += Weight(i, residuals(i)) * Sigma(i) * Sigma(i) * residuals(i) * residuals(i);
+      sum[c] += Weight(i, residuals(i)) * sigma_[c] * sigma_[c] * residuals(i) * residuals(i);
       count[c] += 1;
     }
     for (std::size_t c = 0; c < kStepClasses; ++c) {
@@ -176,13 +187,17 @@ class Fit {
       for (Index j = 0; j < n; ++j)
         covariance(i, j) =
             ShapeCovariance(prior, shapes[static_cast<std::size_t>(i)], shapes[static_cast<std::size_t>(j)]);
-      covariance(i, i) += prior.prior_sigma * prior.prior_sigma * (prior.own + 1e-6);
+      covariance(i, i) += OwnVariance(prior, shapes[static_cast<std::size_t>(i)]);
     }
     return covariance;
   }
 
-  void UpdatePriors() {
+  // `scale`: of the deviations of shapes, over those given.
+  void UpdatePriors(double scale, const std::vector<IrregularShapes>& irregular) {
+    priors_.layers.prior_sigma = scale * given_.layers.prior_sigma;
+    priors_.output_layers.prior_sigma = scale * given_.output_layers.prior_sigma;
     const MatrixXd identity = MatrixXd::Identity(S(), S());
+    priors_.layers.irregular = irregular;
     layer_precision_ = CovarianceOf(priors_.layers, shapes_).llt().solve(identity);
     output_precision_ = CovarianceOf(priors_.output_layers, shapes_).llt().solve(identity);
   }
@@ -249,11 +264,28 @@ class Fit {
     return moved;
   }
 
+  // One fit, and the priors that it was made with.
+  struct Candidate {
+    Unknowns x;
+    VectorXd residuals;
+    Derivatives derivatives;
+    Sigmas sigma{};
+    double scale = 1;  // of the deviations of shapes
+    std::vector<IrregularShapes> irregular;
+    double evidence = 0;
+  };
+
   double Evidence(const Unknowns& x, const VectorXd& residuals, const Derivatives& d) const;
+  absl::StatusOr<Candidate> FitFrom(const Candidate& begin, double scale,
+                                    const std::vector<IrregularShapes>& irregular,
+                                    const std::function<bool()>& watch);
+  absl::StatusOr<Candidate> WithIrregular(Candidate fit, const std::function<bool()>& watch);
+  std::vector<StepDeviation> DeviationsOf(const Candidate& fit) const;
   absl::Status Minimise(Unknowns& x, const std::function<bool()>& watch);
   ClusterFit ResultOf(const Unknowns& x, const VectorXd& residuals, const Derivatives& d) const;
 
   const Measurements& measurements_;
+  const ShapePriors given_;
   ShapePriors priors_;
   std::vector<BlockShape> shapes_;
   std::vector<std::size_t> shape_of_;
@@ -261,7 +293,7 @@ class Fit {
   std::vector<const FigureToFit*> figures_;
   VectorXd prior_, prior_precision_;
   MatrixXd layer_precision_, output_precision_;
-  std::array<double, kStepClasses> sigma_;
+  Sigmas sigma_;
 };
 
 absl::Status Fit::Minimise(Unknowns& x, const std::function<bool()>& watch) {
@@ -301,7 +333,9 @@ absl::Status Fit::Minimise(Unknowns& x, const std::function<bool()>& watch) {
 }
 
 // Returns the deviation of a normal distribution whose 90% interval is that of the residuals' t distribution,
-// whose scale is estimated by expectation-maximisation. With few residuals, a part of a cautious one stays.
+// whose scale is estimated by expectation-maximisation, or, if it is wider, the interval of the jackknife
+// (Barber et al. 2021, "Predictive inference with the jackknife+", section 1): the residual of rank 0.9 (n +
+// 1), the largest of fewer than 9. With few residuals, a part of a cautious one stays.
 double CoveringSigma(const std::vector<double>& residuals) {
   if (residuals.empty()) return 0;
   constexpr double kScalesOf90Percent = 2.132;  // of Student's t distribution with 4 degrees of freedom
@@ -315,6 +349,12 @@ double CoveringSigma(const std::vector<double>& residuals) {
   }
   const double factor = kScalesOf90Percent / kSigmasOf90Percent;
   variance *= factor * factor;
+  std::vector<double> sizes(residuals.size());
+  std::transform(residuals.begin(), residuals.end(), sizes.begin(), [](double r) { return std::abs(r); });
+  std::sort(sizes.begin(), sizes.end());
+  const auto rank = std::min(sizes.size(), static_cast<std::size_t>(std::ceil(0.9 * (n + 1))));
+  const double holding = sizes[rank - 1] / kSigmasOf90Percent;
+  variance = std::max(variance, holding * holding);
   if (n < kFewSteps)
     variance = (n * variance + (kFewSteps - n) * kUnseenNodesSigma * kUnseenNodesSigma) / kFewSteps;
   return std::sqrt(variance);
@@ -327,6 +367,11 @@ ClusterFit Fit::ResultOf(const Unknowns& x, const VectorXd& residuals, const Der
                  .residuals = std::vector<double>(residuals.data(), residuals.data() + residuals.size())};
   Calibration& calibration = *fit.cluster.calibration;
   calibration.measurements = N();
+  // A shape that was not measured may be an irregular one, however alike the measured ones are.
+  calibration.layers.prior_sigma =
+      std::max(priors_.layers.prior_sigma, kLeastUnseenScale * given_.layers.prior_sigma);
+  calibration.output_layers.prior_sigma =
+      std::max(priors_.output_layers.prior_sigma, kLeastUnseenScale * given_.output_layers.prior_sigma);
   const NodeGroup& group = measurements_.cluster.groups.front();
   for (Index i = 0; i < F(); ++i) {
     const FigureToFit& figure = *figures_[static_cast<std::size_t>(i)];
@@ -371,32 +416,81 @@ double Fit::Evidence(const Unknowns& x, const VectorXd& residuals, const Derivat
   };
   double sum = -Objective(x, residuals) / 2 - Normal(x, residuals, d).Solve().log_determinant / 2 +
                log_determinant(layer_precision_) / 2 + log_determinant(output_precision_) / 2;
-  for (Index i = 0; i < N(); ++i) sum -= std::log(Sigma(i));
+  for (const StepClass c : class_of_) sum -= std::log(sigma_[c]);
   return sum;
 }
 
-absl::StatusOr<ClusterFit> Fit::Run(const std::function<bool()>& watch) {
-  Unknowns x{.figures = prior_, .layers = VectorXd::Zero(S()), .output_layers = VectorXd::Zero(S())};
-  std::optional<ClusterFit> best;
-  double best_evidence = 0;
-  const ShapePriors given = priors_;
-  // Noisy steps say little of shapes, exact ones much: what they allow decides how far shapes may be.
-  for (const double scale : kShapePriorScales) {
-    priors_.layers.prior_sigma = scale * given.layers.prior_sigma;
-    priors_.output_layers.prior_sigma = scale * given.output_layers.prior_sigma;
-    UpdatePriors();
-    if (absl::Status status = Minimise(x, watch); !status.ok()) return status;
-    const auto logs = Predict(x);
-    if (!logs.ok()) return logs.status();
-    const auto d = DerivativesAt(x, *logs, watch);
-    if (!d.ok()) return d.status();
-    const VectorXd residuals = Residuals(*logs);
-    const double evidence = Evidence(x, residuals, *d);
-    if (best && evidence <= best_evidence) continue;
-    best_evidence = evidence;
-    best = ResultOf(x, residuals, *d);
+// Fits with these priors, from where another fit ended.
+absl::StatusOr<Fit::Candidate> Fit::FitFrom(const Candidate& begin, double scale,
+                                            const std::vector<IrregularShapes>& irregular,
+                                            const std::function<bool()>& watch) {
+  Candidate fit;
+  fit.x = begin.x;
+  fit.scale = scale;
+  fit.irregular = irregular;
+  sigma_ = begin.sigma;
+  UpdatePriors(scale, irregular);
+  if (absl::Status status = Minimise(fit.x, watch); !status.ok()) return status;
+  const auto logs = Predict(fit.x);
+  if (!logs.ok()) return logs.status();
+  auto derivatives = DerivativesAt(fit.x, *logs, watch);
+  if (!derivatives.ok()) return derivatives.status();
+  fit.residuals = Residuals(*logs);
+  fit.derivatives = *std::move(derivatives);
+  fit.sigma = sigma_;
+  fit.evidence = Evidence(fit.x, fit.residuals, fit.derivatives) -
+                 kIrregularLogOdds * static_cast<double>(irregular.size());
+  return fit;
+}
+
+// Makes the groups irregular that are the farthest from the fit, each if that makes the fit better.
+absl::StatusOr<Fit::Candidate> Fit::WithIrregular(Candidate fit, const std::function<bool()>& watch) {
+  std::vector<IrregularShapes> tried;
+  while (tried.size() < kMostIrregular) {
+    const std::optional<IrregularShapes> far = FarthestGroup(DeviationsOf(fit), tried);
+    if (!far) break;
+    tried.push_back(*far);
+    std::vector<IrregularShapes> irregular = fit.irregular;
+    irregular.push_back(*far);
+    auto next = FitFrom(fit, fit.scale, irregular, watch);
+    if (!next.ok()) return next.status();
+    if (next->evidence > fit.evidence) fit = *std::move(next);
   }
-  return *std::move(best);
+  return fit;
+}
+
+// Returns how far the steps are from the fit.
+std::vector<StepDeviation> Fit::DeviationsOf(const Candidate& fit) const {
+  std::vector<StepDeviation> deviations;
+  deviations.reserve(measurements_.rows.size());
+  for (Index i = 0; i < N(); ++i) {
+    const double residual = fit.residuals(i), scale = Scale(i, residual, fit.sigma);
+    deviations.push_back({.shape = shapes_[shape_of_[static_cast<std::size_t>(i)]],
+                          .residual = residual,
+                          .weight = 1 / (scale * scale)});
+  }
+  return deviations;
+}
+
+absl::StatusOr<ClusterFit> Fit::Run(const std::function<bool()>& watch) {
+  Candidate plain;
+  plain.x = {.figures = prior_, .layers = VectorXd::Zero(S()), .output_layers = VectorXd::Zero(S())};
+  plain.sigma.fill(kFirstSigma);
+  std::optional<Candidate> best;
+  // Noisy steps say little of shapes, exact ones much: what they allow decides how far shapes may be. The
+  // nearer they must be to the model, the better irregular ones show.
+  for (const double scale : kShapePriorScales) {
+    auto fit = FitFrom(plain, scale, {}, watch);
+    if (!fit.ok()) return fit.status();
+    plain = *fit;
+    fit = WithIrregular(*std::move(fit), watch);
+    if (!fit.ok()) return fit.status();
+    if (best && fit->evidence < best->evidence - kHopeless) break;
+    if (!best || fit->evidence > best->evidence) best = *std::move(fit);
+  }
+  sigma_ = best->sigma;
+  UpdatePriors(best->scale, best->irregular);
+  return ResultOf(best->x, best->residuals, best->derivatives);
 }
 
 }  // namespace

@@ -6,10 +6,13 @@
 //
 // - over measurements: a robust loss of the deviation, that of Student's t distribution with 4 degrees of
 //   freedom (Lange, Little and Taylor 1989), whose scale is estimated, for steps within one node and for
-//   others;
+//   others. Of steps over several nodes, those slower than predicted scatter twice as far as faster ones (the
+//   two-piece distribution of Fernandez and Steel 1998);
 // - over figures: ((log x - log prior) / prior_sigma)^2;
 // - over shapes: u' K^-1 u and v' K^-1 v, K the covariance of shape_corrections.h, which shrinks the factors
-//   towards the model and towards those of similar shapes.
+//   towards the model and towards those of similar shapes. The evidence chooses the scale of K. Of the groups
+//   that are farthest from the fit, it chooses the irregular ones (irregular_shapes.h), which K lets be far
+//   from all others. Predictions by the calibration use the same K.
 //
 // The minimum is found by Levenberg and Marquardt's method (Marquardt 1963), with derivatives by
 // differences. The deviations of figures and factors are those of the normal approximation at the minimum.

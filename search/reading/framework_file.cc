@@ -12,7 +12,7 @@
 #include "search/plan/plan_options.h"
 #include "search/reading/batch_script.h"
 #include "search/reading/said_options.h"
-#include "search/reading/settings_forms.h"
+#include "search/reading/settings/settings_forms.h"
 #include "search/reading/split_settings.h"
 #include "search/text/model_json.h"
 

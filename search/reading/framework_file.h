@@ -13,7 +13,7 @@
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
 #include "search/reading/run_draft.h"
-#include "search/reading/settings.h"
+#include "search/reading/settings/settings.h"
 
 namespace autocfg {
 

@@ -103,8 +103,8 @@ void ReadZero(SettingReader& read, RunDraft& run) {
   for (const std::string_view which : {"optimizer", "param"}) {
     const std::string name = fmt::format("zero_optimization.offload_{}.device", which);
     if (read.Has(name) && read.Text(name) != "none")
-      read.Fail(*read.Find(name),
-                fmt::format("is {}: states in host memory are not modelled", read.Text(name)));
+      read.Fail(*read.Find(name), fmt::format("is {}: states in host memory are not modelled",
+                                              base::Printable(read.Text(name))));
   }
   read.RefuseAboveOne("zero_optimization.zero_hpz_partition_size",
                       "a second copy of the parameters is not modelled");

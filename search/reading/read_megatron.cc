@@ -8,7 +8,7 @@
 #include "search/export/megatron_core.h"
 #include "search/plan/plan_options.h"
 #include "search/reading/run_draft.h"
-#include "search/reading/settings_forms.h"
+#include "search/reading/settings/settings_forms.h"
 
 namespace autocfg {
 namespace {

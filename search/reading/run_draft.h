@@ -12,7 +12,7 @@
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
-#include "search/reading/settings.h"
+#include "search/reading/settings/settings.h"
 
 namespace autocfg {
 

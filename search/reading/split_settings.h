@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "search/reading/settings.h"
+#include "search/reading/settings/settings.h"
 
 namespace autocfg {
 

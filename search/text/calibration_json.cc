@@ -25,11 +25,21 @@ void Each(base::FieldReader& reader, std::string_view name, std::string_view pat
   const Json* list = reader.Find(name);
   if (list == nullptr) return;
   if (!list->is_array()) return reader.Invalid(fmt::format("{} must be a list", name));
+  std::size_t number = 0;
   for (const Json& entry : *list) {
-    base::FieldReader fields("cluster", entry, path);
+    const std::string entry_path = fmt::format("{}[{}]", path, number++);
+    base::FieldReader fields("cluster", entry, entry_path);
     read(fields);
     reader.Fail(fields.Finish());
   }
+}
+
+void ReadShape(base::FieldReader& reader, BlockShape& shape) {
+  for (const std::string_view needed : {"hidden", "seq_len", "micro_batch", "tp"}) reader.Require(needed);
+  reader.Size("hidden", shape.hidden);
+  reader.Size("seq_len", shape.seq_len);
+  reader.Size("micro_batch", shape.micro_batch);
+  reader.Size("tp", shape.tp);
 }
 
 void ReadBlock(base::FieldReader& reader, std::string_view name, BlockCorrections& block) {
@@ -42,17 +52,27 @@ void ReadBlock(base::FieldReader& reader, std::string_view name, BlockCorrection
   fields.Number("own", block.own);
   fields.Number("octaves", block.octaves);
   Each(fields, "shapes", path + ": shapes", [&](base::FieldReader& shape) {
-    for (const std::string_view needed : {"hidden", "seq_len", "micro_batch", "tp", "log_factor", "sigma"})
-      shape.Require(needed);
+    for (const std::string_view needed : {"log_factor", "sigma"}) shape.Require(needed);
     ShapeCorrection& correction = block.shapes.emplace_back();
-    shape.Size("hidden", correction.shape.hidden);
-    shape.Size("seq_len", correction.shape.seq_len);
-    shape.Size("micro_batch", correction.shape.micro_batch);
-    shape.Size("tp", correction.shape.tp);
+    ReadShape(shape, correction.shape);
     Signed(shape, "log_factor", correction.log_factor);
     shape.Number("sigma", correction.sigma);
   });
+  Each(fields, "irregular", path + ": irregular", [&](base::FieldReader& group) {
+    group.Require("sigma");
+    IrregularShapes& irregular = block.irregular.emplace_back();
+    ReadShape(group, irregular.shape);
+    group.Bool("all_micro_batches", irregular.all_micro_batches);
+    group.Number("sigma", irregular.sigma);
+  });
   reader.Fail(fields.Finish());
+}
+
+Json ShapeJson(const BlockShape& shape) {
+  return {{"hidden", shape.hidden},
+          {"seq_len", shape.seq_len},
+          {"micro_batch", shape.micro_batch},
+          {"tp", shape.tp}};
 }
 
 Json BlockJson(const BlockCorrections& block) {
@@ -61,12 +81,14 @@ Json BlockJson(const BlockCorrections& block) {
             {"octaves", block.octaves},
             {"shapes", Json::array()}};
   for (const ShapeCorrection& correction : block.shapes) {
-    json["shapes"].push_back({{"hidden", correction.shape.hidden},
-                              {"seq_len", correction.shape.seq_len},
-                              {"micro_batch", correction.shape.micro_batch},
-                              {"tp", correction.shape.tp},
-                              {"log_factor", correction.log_factor},
-                              {"sigma", correction.sigma}});
+    Json& shape = json["shapes"].emplace_back(ShapeJson(correction.shape));
+    shape["log_factor"] = correction.log_factor;
+    shape["sigma"] = correction.sigma;
+  }
+  for (const IrregularShapes& irregular : block.irregular) {
+    Json& group = json["irregular"].emplace_back(ShapeJson(irregular.shape));
+    group["all_micro_batches"] = irregular.all_micro_batches;
+    group["sigma"] = irregular.sigma;
   }
   return json;
 }

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view kStudies = "studies/";
 constexpr std::string_view kTrials = "/trials/";
+constexpr std::string_view kCalibration = "/calibration";
 constexpr std::string_view kWorkers = "workers/";
 constexpr std::size_t kMaxWorkerId = 100;
 
@@ -31,7 +32,10 @@ std::string StudyName(std::int64_t id) { return fmt::format("studies/{}", id); }
 std::string TrialName(std::int64_t study, std::int64_t number) {
   return fmt::format("studies/{}/trials/{}", study, number);
 }
-std::string CalibrationName(std::int64_t study) { return fmt::format("studies/{}/calibration", study); }
+std::string CalibrationName(std::int64_t study) { return fmt::format("studies/{}{}", study, kCalibration); }
+std::string JobName(std::int64_t study, std::int64_t trial) {
+  return trial > 0 ? TrialName(study, trial) : CalibrationName(study);
+}
 
 absl::StatusOr<std::int64_t> ParseStudyName(const std::string& name) {
   const std::string_view text = name;
@@ -52,6 +56,17 @@ absl::StatusOr<TrialId> ParseTrialName(const std::string& name) {
   }
   return absl::InvalidArgumentError(
       fmt::format("invalid trial name '{}'; expected studies/NUMBER/trials/NUMBER", base::Printable(name)));
+}
+
+absl::StatusOr<TrialId> ParseJobName(const std::string& name) {
+  if (const auto trial = ParseTrialName(name); trial.ok()) return *trial;
+  if (name.ends_with(kCalibration)) {
+    const auto study = ParseStudyName(name.substr(0, name.size() - kCalibration.size()));
+    if (study.ok()) return TrialId{*study, 0};
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("invalid name '{}'; expected studies/NUMBER/trials/NUMBER or studies/NUMBER/calibration",
+                  base::Printable(name)));
 }
 
 absl::Status CheckWorkerName(const std::string& name) {

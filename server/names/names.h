@@ -1,5 +1,5 @@
-// Names of resources (`studies/{id}`, `studies/{id}/trials/{n}`, `workers/{id}`). Pure functions,
-// thread-safe.
+// Names of resources (`studies/{id}`, `studies/{id}/trials/{n}`, `studies/{id}/calibration`, `workers/{id}`).
+// Pure functions, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,14 @@ struct TrialId {
 
 std::string StudyName(std::int64_t id);
 std::string TrialName(std::int64_t study, std::int64_t number);
-std::string CalibrationName(std::int64_t study);  // name of a study's calibration job
+std::string CalibrationName(std::int64_t study);
+// Returns the name of a job: of a trial, or of the study's calibration if `trial` is 0.
+std::string JobName(std::int64_t study, std::int64_t trial);
 
 // InvalidArgument states the expected form. Numbers are decimal, positive, without leading zeros.
 absl::StatusOr<std::int64_t> ParseStudyName(const std::string& name);
 absl::StatusOr<TrialId> ParseTrialName(const std::string& name);
+absl::StatusOr<TrialId> ParseJobName(const std::string& name);  // number 0: the calibration
 
 // Returns InvalidArgument unless the name is `workers/{id}` with an ID of 1 to 100 letters, digits, '-', '_'
 // or '.'.

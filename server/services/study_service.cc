@@ -335,7 +335,7 @@ grpc::Status StudyServiceImpl::GetTrial(grpc::ServerContext*, const v1::GetTrial
 
 grpc::Status StudyServiceImpl::GetTrialLog(grpc::ServerContext*, const v1::GetTrialLogRequest* request,
                                            v1::TrialLog* response) {
-  const auto id = ParseTrialName(request->name());
+  const auto id = ParseJobName(request->name());
   if (!id.ok()) return ToGrpc(id.status());
   if (request->attempt() < 0)
     return ToGrpc(absl::InvalidArgumentError("attempt is negative; give the number of an attempt, or 0"));

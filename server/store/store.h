@@ -330,7 +330,7 @@ class Store {
   virtual absl::StatusOr<autocfg::v1::Trial> GetTrial(std::int64_t study,
                                                       std::int64_t number) = 0;  // NotFound
   // Returns the last `most_bytes` of an attempt's log, from the beginning of a line if one begins in them.
-  // `attempt`: 0 is the last one. NotFound: no such trial or attempt.
+  // `attempt`: 0 is the last one. `number` 0: of the study's calibration. NotFound: no such trial or attempt.
   virtual absl::StatusOr<autocfg::v1::TrialLog> TrialLog(std::int64_t study, std::int64_t number,
                                                          std::int64_t attempt, std::size_t most_bytes) = 0;
   // Ascending by number, after `after`, with attempts and measurement.

@@ -75,7 +75,10 @@ class Values(unittest.TestCase):
         spec = small(cluster=autocfg.Cluster(groups=[autocfg.NodeGroup(
             device=autocfg.Device(kind="cuda", memory_bytes=5, flops_per_s={"bf16": 1.5}, overhead_bytes=0,
                                   efficiency=autocfg.DeviceEfficiency(matmul=0.5)), nodes=2, gpus_per_node=8)],
-            calibration=autocfg.Calibration(measurements=3, one_node_sigma=0.1, many_nodes_sigma=0.2)), memory_margin=0.0)
+            calibration=autocfg.Calibration(
+                measurements=3, one_node_sigma=0.1, many_nodes_sigma=0.2, layers=autocfg.CalibrationBlock(
+                    prior_sigma=0.1, own=0.2, octaves=3, irregular=[autocfg.CalibrationIrregularShapes(
+                        hidden=1024, seq_len=2048, micro_batch=1, tp=2, all_micro_batches=True, sigma=0.3)]))), memory_margin=0.0)
         message = _convert.fill(study_service_pb2.SearchSpec(), spec)
         device = message.cluster.groups[0].device
         self.assertEqual((device.memory_bytes, dict(device.flops_per_s), device.efficiency.matmul), (5, {"bf16": 1.5}, 0.5))
@@ -87,6 +90,7 @@ class Values(unittest.TestCase):
         self.assertEqual(_convert.fill(study_service_pb2.SearchSpec(), again), message)
         self.assertIsNone(again.model.bias)
         self.assertEqual(again.cluster.calibration.measurements, 3)
+        self.assertTrue(again.cluster.calibration.layers.irregular[0].all_micro_batches)
 
     def test_a_state_of_a_newer_coordinator_is_unspecified(self):
         from autocfg import _convert

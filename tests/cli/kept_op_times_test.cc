@@ -28,8 +28,9 @@ TEST(InterruptedStudy, SaysWhatItKeeps) {
   study.set_calibration_ops(40);
   EXPECT_EQ(KeptText(study, kClean), "study 3 has measured nothing yet");
   study.set_calibration_ops_passed(7);
-  EXPECT_EQ(KeptText(study, kClean),
-            "study 3 has measured no plan yet, and keeps the op times so far (of 7 of 40 ops)");
+  EXPECT_EQ(
+      KeptText(study, kClean),
+      "study 3 has measured no plan yet, and keeps the op times so far (7 of 40 ops were timed or left out)");
   EXPECT_EQ(KeptText(study, kDirty),
             "study 3 has measured no plan yet, and keeps none of its op times: this build names no one "
             "revision");

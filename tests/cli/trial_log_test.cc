@@ -1,4 +1,5 @@
-// `autocfg trials --log` on a database: the logs of a trial that failed twice, and of one that has none.
+// `autocfg trials --log` on a database: the logs of a trial that failed twice, of one that has none, and of a
+// calibration.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,28 +49,31 @@ class TrialLogTest : public testing::Test {
     worker.mutable_inventory()->set_device_kind("cpu");
     const auto epoch = store.RegisterWorker(worker, 100);
     ASSERT_TRUE(epoch.ok()) << epoch.status();
-    for (int attempt = 1; attempt <= 2; ++attempt) {
-      const auto leased = store.LeaseJobs({{"workers/a", *epoch}}, {{"workers/a", *epoch}}, 100, 10);
-      ASSERT_TRUE(leased.ok() && leased->leases.size() == 1) << leased.status();
-      const server::Lease& lease = leased->leases[0];
-      ASSERT_EQ(lease.job.name(), "studies/1/trials/1");
-      if (attempt == 1) {
-        ASSERT_TRUE(store.AppendLog(lease.lease_id, lease.fencing_token, "rank 0:\nstep 1\n").ok());
-        ASSERT_TRUE(store.AppendLog(lease.lease_id, lease.fencing_token, "\x1b[31mno room\n").ok());
-      }
-      v1::ReportTrialRequest report;
-      report.set_worker("workers/a");
-      report.set_session_epoch(*epoch);
-      report.set_lease_id(lease.lease_id);
-      report.set_fencing_token(lease.fencing_token);
-      report.set_attempt(lease.attempt);
-      report.set_request_id("report" + std::to_string(attempt));
-      report.set_outcome(v1::OUTCOME_FAILED);
-      report.set_failure(v1::FAILURE_KIND_PROCESS);
-      report.set_message("rank 0: no room");
-      const absl::Status reported = store.Report(report, 101);
-      ASSERT_TRUE(reported.ok()) << reported;
-    }
+    epoch_ = *epoch;
+    FailNext(store, "studies/1/trials/1", {"rank 0:\nstep 1\n", "\x1b[31mno room\n"});
+    FailNext(store, "studies/1/trials/1", {});
+  }
+
+  // Runs the next job, which must be `name`: it fails after these parts of its log.
+  void FailNext(server::Store& store, const std::string& name, const std::vector<std::string>& log) {
+    const auto leased = store.LeaseJobs({{"workers/a", epoch_}}, {{"workers/a", epoch_}}, 100, 10);
+    ASSERT_TRUE(leased.ok() && leased->leases.size() == 1) << leased.status();
+    const server::Lease& lease = leased->leases[0];
+    ASSERT_EQ(lease.job.name(), name);
+    for (const std::string& part : log)
+      ASSERT_TRUE(store.AppendLog(lease.lease_id, lease.fencing_token, part).ok());
+    v1::ReportTrialRequest report;
+    report.set_worker("workers/a");
+    report.set_session_epoch(epoch_);
+    report.set_lease_id(lease.lease_id);
+    report.set_fencing_token(lease.fencing_token);
+    report.set_attempt(lease.attempt);
+    report.set_request_id(lease.lease_id);
+    report.set_outcome(v1::OUTCOME_FAILED);
+    report.set_failure(v1::FAILURE_KIND_PROCESS);
+    report.set_message("rank 0: no room");
+    const absl::Status reported = store.Report(report, 101);
+    ASSERT_TRUE(reported.ok()) << reported;
   }
 
   Finished Run(std::vector<std::string> args) {
@@ -77,6 +81,7 @@ class TrialLogTest : public testing::Test {
     return RunAutocfg(home_, args);
   }
 
+  std::int64_t epoch_ = 0;
   const ScratchDirectory home_;
   const std::string database_ = home_ / "log.db";
 };
@@ -113,6 +118,42 @@ TEST_F(TrialLogTest, AsJson) {
 TEST_F(TrialLogTest, TheListSaysHowToSeeIt) {
   EXPECT_THAT(Run({"trials", "1"}).out, AllOf(HasSubstr("\nits log: autocfg trials --db " + database_),
                                               HasSubstr("--study 1 --log 1\n")));
+}
+
+TEST_F(TrialLogTest, OfACalibration) {
+  {
+    const auto opened = server::OpenSqliteStore(database_);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    server::Store& store = **opened;
+    ASSERT_TRUE(store.CancelJobs(1).ok());
+    ASSERT_EQ(store.CreateStudy("", v1::Study(), 102)->name(), "studies/2");
+    ASSERT_TRUE(server::SetStudyState(store, 2, v1::STUDY_STATE_RUNNING).ok());
+    v1::Job job;
+    job.set_ranks(1);
+    job.set_device("cpu");
+    job.mutable_calibrate()->add_ops()->set_kind("matmul");
+    ASSERT_TRUE(store.EnqueueCalibration(2, job, 2, {}).ok());
+    FailNext(store, "studies/2/calibration", {"rank 0:\nno GPU\n"});
+    FailNext(store, "studies/2/calibration", {});
+  }
+  const Finished log = Run({"trials", "2", "--log", "calibration"});
+  EXPECT_EQ(log.exit_code, 0) << log.err;
+  EXPECT_EQ(log.out,
+            "studies/2/calibration, attempt 1\nrank 0:\nno GPU\n\n"
+            "studies/2/calibration, attempt 2\nno log; workers send it once an attempt has failed\n");
+  for (const std::string same : {"2/calibration", "studies/2/calibration", "calibration"})
+    EXPECT_EQ(Run({"trials", "--log", same}).out, log.out) << same;
+  const Json attempts = Json::parse(Run({"trials", "--log", "calibration", "--json"}).out);
+  ASSERT_EQ(attempts.size(), 2u);
+  EXPECT_EQ(attempts[0], Json::parse(R"({"trial": "studies/2/calibration", "attempt": 1, "state": null,
+    "workers": null, "message": null, "log": "rank 0:\nno GPU\n", "left_out_bytes": 0})"));
+  EXPECT_THAT(Run({"trials", "2"}).out,
+              AllOf(HasSubstr("its log: "), HasSubstr("--study 2"), HasSubstr("--log calibration\n")));
+  EXPECT_EQ(Run({"trials", "1", "--log", "calibration"}).out, "study 1 has run no calibration\n");
+  EXPECT_EQ(Run({"trials", "1", "--log", "calibration", "--json"}).out, "[]\n");
+  ExpectOneClearLine({"trials", "2", "--log", "2/calibration", "--db", database_}, 2,
+                     {"--log names a study, and so does --study"});
+  ExpectOneClearLine({"trials", "--log", "x/calibration", "--db", database_}, 2, {"'x'"});
 }
 
 TEST_F(TrialLogTest, RefusesWhatIsNoTrial) {

@@ -453,6 +453,18 @@ TEST_P(StoreSuite, TheEndOfALogIsRead) {
   EXPECT_EQ(store_->TrialLog(id, 1, 1, 100)->text(), whole.text()) << "it outlives the attempt";
 }
 
+TEST_P(StoreSuite, TheLogOfACalibrationIsRead) {
+  const std::int64_t id = NewRunning();
+  EXPECT_EQ(store_->TrialLog(id, 0, 0, 100).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, {}).ok());
+  Enqueue(id, "tp=1");
+  const Lease lease = *Take(Register());
+  ASSERT_TRUE(store_->AppendLog(lease.lease_id, lease.fencing_token, "first\n").ok());
+  const auto log = *store_->TrialLog(id, 0, 1, 100);
+  EXPECT_EQ(log.trial(), CalibrationName(id));
+  EXPECT_EQ(log.text(), "first\n");
+}
+
 TEST_P(StoreSuite, NewestRejectedReportsAreKept) {
   Enqueue(NewRunning(), "tp=1");
   const std::int64_t epoch = Register();

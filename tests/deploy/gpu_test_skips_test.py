@@ -33,7 +33,7 @@ class Skips(unittest.TestCase):
         directories = (SOURCE / "tests" / "gpu", SOURCE / "tests" / "kernels" / "cuda_kernels")
         files = sources(path.relative_to(SOURCE) for directory in directories for path in directory.iterdir() if path.suffix in (".cc", ".h"))
         self.assertIn(pathlib.Path("tests/conformance/device_suite.h"), files)
-        self.assertIn(pathlib.Path("tests/conformance/ops_suite.h"), files)
+        self.assertIn(pathlib.Path("tests/conformance/ops/ops_suite.h"), files)
         self.assertIn(pathlib.Path("tests/kernels/cuda_kernels/norm_test.cc"), files)
         self.assertEqual({str(path): skips for path, text in files.items() if (skips := skips_for_other_reasons(text))}, {})
 

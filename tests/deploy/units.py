@@ -88,7 +88,7 @@ class Libraries(unittest.TestCase):
 
 def can_boot():
     return (os.geteuid() == 0 and os.path.exists(SYSTEMD) and shutil.which("unshare") is not None
-            and run("unshare", "-mpfCin", "true").returncode == 0)
+            and run("unshare", "-mpfCinu", "true").returncode == 0)
 
 
 @unittest.skipUnless(can_boot(), "needs root and systemd")
@@ -160,7 +160,7 @@ printf '[Unit]\\nDescription=nothing\\n' >$root/etc/systemd/system/nothing.targe
 exec env -i container=docker PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot $root {SYSTEMD} --unit=nothing.target --log-target=journal
 """, encoding="utf-8")
         with open(home / "log", "wb") as log:
-            systemd = subprocess.Popen(["unshare", "-mpfCin", "--kill-child", "bash", boot], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            systemd = subprocess.Popen(["unshare", "-mpfCinu", "--kill-child", "bash", boot], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         end = time.monotonic() + LIMIT_S
         while not (home / "done").exists() and systemd.poll() is None and time.monotonic() < end:
             time.sleep(0.1)

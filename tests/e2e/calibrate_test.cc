@@ -68,6 +68,8 @@ TEST(Calibrate, ItsFileMakesPredictionsAgree) {
   std::ifstream file(output);
   Json cluster = Json::parse(file);
   EXPECT_EQ(cluster.at("calibration").at("measurements"), 18);
+  EXPECT_EQ(cluster.at("name"), "a100-80gb-sxm, calibrated");
+  EXPECT_THAT(fitted.out, HasSubstr(fmt::format("wrote {}\n  (a file for --cluster of predict", output)));
 
   // Another depth and batch on two nodes of the same.
   cluster["nodes"] = 2;

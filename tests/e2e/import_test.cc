@@ -128,6 +128,30 @@ TEST_F(ImportVerb, ExplainTakesAFrameworksFile) {
   EXPECT_THAT(Run({"explain", "--from", "nemo"}).err, HasSubstr("--from is for --input"));
 }
 
+// A file that leaves the vocabulary to its tokenizer.
+TEST_F(ImportVerb, PredictAndExplainTakeTheVocabularyOfAFrameworksFile) {
+  std::ifstream whole(FileOf("config.yaml"));
+  const std::string file = home_ / "without.yaml";
+  std::ofstream without(file);
+  for (std::string line; std::getline(whole, line);) {
+    if (line.find("override_vocab_size") == std::string::npos) without << line << '\n';
+  }
+  without.close();
+  for (const std::string verb : {"predict", "explain"}) {
+    SCOPED_TRACE(verb);
+    const std::vector<std::string> asked = {verb, "--input", file, "--cluster", "h100-sxm:8x8"};
+    const Finished unknown = Run(asked);
+    EXPECT_EQ(unknown.exit_code, 2);
+    EXPECT_THAT(unknown.err, HasSubstr("give --vocab"));
+    std::vector<std::string> words = asked;
+    words.insert(words.end(), {"--vocab", "128256"});
+    EXPECT_EQ(Run(words).exit_code, 0) << Run(words).err;
+    words.back() = "many";
+    EXPECT_THAT(Run(words).err, HasSubstr("--vocab"));
+    EXPECT_THAT(Run({verb, "--vocab", "128256"}).err, HasSubstr("--vocab is for --input"));
+  }
+}
+
 TEST_F(ImportVerb, VerbsThatTakeNoFrameworksFileNameImport) {
   const std::string script = FileOf("arrays.txt"), best = home_ / "best.json";
   const Finished train = Run({"train", "--input", script});
@@ -141,6 +165,7 @@ TEST_F(ImportVerb, VerbsThatTakeNoFrameworksFileNameImport) {
   const Finished answer = Run({"import", best});
   EXPECT_EQ(answer.exit_code, 2);
   EXPECT_THAT(answer.err, HasSubstr("best.json: an answer of autocfg, not a framework's file"));
+  EXPECT_THAT(Run({"predict", "--input", best, "--vocab", "128256"}).err, HasSubstr("leave --vocab out"));
   const Finished model = Run({"search", "--model", best, "--cluster", "h100-sxm:4x8", "--global-batch", "64",
                               "--predict-only", "--space", "mbs=1", "--space", "tp=4"});
   EXPECT_EQ(model.exit_code, 0) << model.err;

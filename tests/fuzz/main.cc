@@ -1,10 +1,11 @@
-// A program of libFuzzer. The environment variable AUTOCFG_FUZZ names its target; `list` as its value prints
-// the targets, each with its shared seeds.
+// A program of libFuzzer. The environment variable AUTOCFG_FUZZ names its target. Of other values, `list`
+// prints the targets, each with its shared seeds, and `build` the program's build.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
+#include "base/os/process.h"
 #include "fmt/format.h"
 #include "tests/fuzz/targets/fuzz_target.h"
 
@@ -17,6 +18,10 @@ const autocfg::test::FuzzTarget* asked_target = nullptr;
 extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
   const char* asked = std::getenv("AUTOCFG_FUZZ");
   const std::string_view name = asked != nullptr ? asked : "";
+  if (name == "build") {
+    fmt::print("{}\n", autocfg::base::BuildId());
+    std::exit(0);
+  }
   for (const auto targets : {autocfg::test::SearchTargets(), autocfg::test::ServiceTargets(),
                              autocfg::test::TrainerTargets(), autocfg::test::RpcTargets()}) {
     for (const autocfg::test::FuzzTarget& target : targets) {

@@ -4,8 +4,8 @@
 usage: tests/fuzz/run.py BUILD_DIR [SECONDS] [TARGET...]
 
 Seeds are tests/fuzz/corpus/TARGET and the files that the target shares. Inputs that reach new code go to BUILD_DIR/fuzz/TARGET, those that
-fail to BUILD_DIR/fuzz/TARGET-*, the log to BUILD_DIR/fuzz/TARGET.log. A run of all targets writes bench/results/fuzz.json. Ends with 1 if a
-target failed, 2 on a wrong argument.
+fail to BUILD_DIR/fuzz/TARGET-*, the log to BUILD_DIR/fuzz/TARGET.log. bench/results/fuzz.json keeps the last run of each target, with the
+build that it was of. Ends with 1 if a target failed, 2 on a wrong argument.
 """
 import concurrent.futures
 import json
@@ -22,6 +22,12 @@ LIMITS = ["-max_len=16384", "-timeout=30", "-rss_limit_mb=4096", "-print_final_s
 
 def say(text):
     print(f"autocfg: fuzz: {text}", file=sys.stderr, flush=True)
+
+
+def answer(build, question):
+    """What the program prints about itself."""
+    return subprocess.run([build / "bin" / "autocfg_fuzz"], env={**os.environ, "AUTOCFG_FUZZ": question}, capture_output=True, text=True,
+                          check=True).stdout
 
 
 def run(build, target, shared, seconds):
@@ -46,6 +52,17 @@ def run(build, target, shared, seconds):
     return result
 
 
+def keep(results, targets, build_id):
+    """Puts the results in place of earlier ones of the same targets. Earlier ones of targets that no longer exist are dropped."""
+    machine = next((line.split(": ", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8") if line.startswith("model name")), "unknown")
+    file = ROOT / "bench" / "results" / "fuzz.json"
+    rows = {row["target"]: row for row in json.loads(file.read_text(encoding="utf-8"))["result"]} if file.exists() else {}
+    for result in results:
+        rows[result["target"]] = {**result, "build": build_id, "machine": machine}
+    kept = {"command": "./dev fuzz SECONDS [TARGET...]", "result": [rows[target] for target in targets if target in rows]}
+    file.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
@@ -53,24 +70,20 @@ def main():
     seconds = 60
     if words and re.fullmatch(r"[1-9]\d*", words[0]):
         seconds = int(words.pop(0))
-    listed = subprocess.run([build / "bin" / "autocfg_fuzz"], env={**os.environ, "AUTOCFG_FUZZ": "list"}, capture_output=True, text=True, check=True)
-    targets = dict((line.split(" ", 1) + [""])[:2] for line in listed.stdout.splitlines())
+    targets = dict((line.split(" ", 1) + [""])[:2] for line in answer(build, "list").splitlines())
     for word in words:
         if word not in targets:
             say(f"unknown target '{word}'; expected {', '.join(targets)}")
             sys.exit(2)
+    build_id = answer(build, "build").strip()  # before the runs: it may be built again beside them
     (build / "fuzz").mkdir(exist_ok=True)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(lambda name: run(build, name, targets[name].strip(), seconds), words or targets))
-    if not words:
-        machine = next((line.split(": ", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8") if line.startswith("model name")), "unknown")
-        revision = subprocess.run(["git", "-C", ROOT, "describe", "--always"], capture_output=True, text=True, check=False).stdout.strip()
-        kept = {"machine": machine, "cores": os.cpu_count(), "revision": revision, "command": f"./dev fuzz {seconds}", "result": results}
-        (ROOT / "bench" / "results" / "fuzz.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     failed = [result["target"] for result in results if result["failed"]]
     if failed:
         say(f"failed: {' '.join(failed)}; their inputs are {build}/fuzz/TARGET-*")
-        sys.exit(1)
+    keep(results, targets, build_id)
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

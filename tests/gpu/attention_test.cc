@@ -15,8 +15,8 @@
 #include "kernels/cuda/cudnn/cudnn_attention_graph.h"
 #include "kernels/cuda/device/cuda_stream.h"
 #include "kernels/cuda/ops/attention_choice.h"
-#include "tests/conformance/attention_low_scores.h"
-#include "tests/conformance/ops_reference.h"
+#include "tests/conformance/ops/attention_low_scores.h"
+#include "tests/conformance/ops/ops_reference.h"
 #include "tests/gpu/gpu_under_test.h"
 
 namespace autocfg::cuda {

@@ -9,7 +9,7 @@
 
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/ops/cuda_ops.h"
-#include "tests/conformance/ops_fixture.h"
+#include "tests/conformance/ops/ops_fixture.h"
 
 namespace autocfg {
 

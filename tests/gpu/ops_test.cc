@@ -2,8 +2,9 @@
 // first.
 #include <vector>
 
-#include "tests/conformance/ops_cross_entropy_suite.h"
-#include "tests/conformance/ops_epilogue_suite.h"
+#include "tests/conformance/ops/ops_cross_entropy_suite.h"
+#include "tests/conformance/ops/ops_epilogue_suite.h"
+#include "tests/conformance/ops/ops_suite.h"
 #include "tests/gpu/gpu_under_test.h"
 
 namespace autocfg {

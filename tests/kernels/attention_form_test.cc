@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "tests/conformance/ops_reference.h"
+#include "tests/conformance/ops/ops_reference.h"
 
 namespace autocfg {
 namespace {

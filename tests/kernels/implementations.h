@@ -3,7 +3,7 @@
 
 #include "kernels/awaited/awaited_ops.h"
 #include "kernels/cpu/cpu_device.h"
-#include "tests/conformance/ops_fixture.h"
+#include "tests/conformance/ops/ops_fixture.h"
 
 namespace autocfg {
 

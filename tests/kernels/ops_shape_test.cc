@@ -1,5 +1,5 @@
 #include "kernels/dry/dry_device.h"
-#include "tests/conformance/ops_shape_suite.h"
+#include "tests/conformance/ops/ops_shape_suite.h"
 #include "tests/kernels/implementations.h"
 
 namespace autocfg {

@@ -1,7 +1,7 @@
-#include "tests/conformance/ops_cross_entropy_suite.h"
-#include "tests/conformance/ops_epilogue_suite.h"
-#include "tests/conformance/ops_gradient_suite.h"
-#include "tests/conformance/ops_suite.h"
+#include "tests/conformance/ops/ops_cross_entropy_suite.h"
+#include "tests/conformance/ops/ops_epilogue_suite.h"
+#include "tests/conformance/ops/ops_gradient_suite.h"
+#include "tests/conformance/ops/ops_suite.h"
 #include "tests/kernels/implementations.h"
 
 namespace autocfg {

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -146,6 +148,27 @@ class RemoteDriver final : public trainer::StreamDriver {
   }
   void Release(trainer::EventId event) noexcept override { events_.erase(event); }
 
+  trainer::TimeId RecordTime(trainer::QueueId queue) override {
+    const trainer::TimeId time{next_event_++};
+    auto reached = std::make_shared<std::optional<Clock::time_point>>();
+    times_[time] = reached;
+    engine_->Push(static_cast<int>(queue), [reached] {
+      *reached = Clock::now();
+      return true;
+    });
+    return time;
+  }
+  double SecondsBetween(trainer::TimeId from, trainer::TimeId to) override {
+    for (const trainer::TimeId time : {from, to}) {
+      for (trainer::Idle idle; !times_.at(time)->has_value(); idle()) {
+        engine_->Pump();
+        if (engine_->meanwhile) engine_->meanwhile();
+      }
+    }
+    return std::chrono::duration<double>(**times_.at(to) - **times_.at(from)).count();
+  }
+  void Release(trainer::TimeId time) noexcept override { times_.erase(time); }
+
   std::string NewKey() override {
     static std::atomic<int> next{0};
     std::string key = std::to_string(next++);
@@ -190,9 +213,13 @@ class RemoteDriver final : public trainer::StreamDriver {
   void BeginLeave(trainer::LinkId) noexcept override {}
   void Leave(trainer::LinkId) noexcept override {}
   void Abort(trainer::LinkId) noexcept override {}
-  void SetHostWaitHook(std::function<void()> hook) override { engine_->meanwhile = std::move(hook); }
+  void SetHostWaitHook(std::function<void()> hook, trainer::HookPace) override {
+    engine_->meanwhile = std::move(hook);
+  }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   struct Link {
     std::shared_ptr<RemoteMeeting> meeting;
     int rank = 0;
@@ -208,6 +235,7 @@ class RemoteDriver final : public trainer::StreamDriver {
   const std::shared_ptr<RemoteEngine> engine_;
   std::uint64_t asked_ = 0;
   std::map<trainer::EventId, std::shared_ptr<bool>> events_;
+  std::map<trainer::TimeId, std::shared_ptr<std::optional<Clock::time_point>>> times_;
   std::int64_t next_event_ = 0;
   std::vector<Link> links_;
 };

@@ -1,5 +1,5 @@
 // The measured breakdown of a step: on the paced device against the predicted one, on CPUs against the time
-// of the step, and its recorder alone.
+// of the step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,9 +18,7 @@
 #include "search/schedule/action_kinds.h"
 #include "tests/search/cost/synthetic_device.h"
 #include "tests/trainer/thread_ranks.h"
-#include "trainer/comm/group.h"
 #include "trainer/layout/errors.h"
-#include "trainer/run/breakdown_recorder.h"
 #include "trainer/run/train_loop.h"
 
 namespace autocfg::trainer {
@@ -196,6 +194,59 @@ TEST(Breakdown, CollectivesOfThePacedDeviceAreHiddenAsPredicted) {
       EXPECT_LE(measured_s, predicted_s * (1 + 1e-9));
       EXPECT_GE(measured_s, predicted_s * (plan.tp > 1 && plan.dp > 1 ? 0.9 : 1 - 1e-9));
     }
+  }
+}
+
+// A world whose collectives ran for the whole of each recorded step.
+class TimedWorld final : public CommWorld, public CollectiveTimes {
+ public:
+  TimedWorld(std::unique_ptr<CommWorld> world, std::vector<std::string>& calls)
+      : world_(std::move(world)), calls_(calls) {}
+
+  std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks,
+                                            const Tensor& staging) override {
+    return world_->CreateGroup(name, ranks, staging);
+  }
+  CollectiveTimes* collective_times() override { return this; }
+
+  void Begin(Stream&) override { calls_.emplace_back("begin"); }
+  void End() override { calls_.emplace_back("end"); }
+  std::vector<TimeSpan> Spans(double origin_s, double late_s) override {
+    calls_.emplace_back("spans");
+    EXPECT_GT(origin_s, 0);
+    EXPECT_GE(late_s, 0);
+    return {{-1, 1e6}};
+  }
+
+ private:
+  const std::unique_ptr<CommWorld> world_;
+  std::vector<std::string>& calls_;
+};
+
+// Where a world times its collectives, they are hidden while the rank computes: here, always.
+TEST(Breakdown, CollectivesThatAreTimedAreHidden) {
+  for (const bool overlaps : {true, false}) {
+    TrainConfig c = SmallConfig();
+    c.plan = *ParsePlanText(overlaps ? "dp=2,mbs=1,grad_overlap=1" : "dp=2,mbs=1,grad_overlap=0");
+    c.lr.steps = 4;
+    c.untimed_steps = 2;
+    c.record_breakdown = true;
+    auto rendezvous = CreateLocalRendezvous(2);
+    RunThreads(2, [&](int rank) {
+      Backend backend =
+          CreateTrainBackend(EngineDevice::kCpu, *rendezvous[static_cast<std::size_t>(rank)], c);
+      std::vector<std::string> calls;
+      backend.comm = std::make_unique<TimedWorld>(std::move(backend.comm), calls);
+      const v1::TrainResult result = Train(c, rank, 2, backend, {});
+      const Breakdown parts = FromProto(result.breakdown_s());
+      if (overlaps) {
+        EXPECT_EQ(calls, (std::vector<std::string>{"begin", "end", "spans"})) << "of one step of four";
+        EXPECT_GE(result.breakdown_s().hidden_comm(), parts.compute * (1 - 1e-9));
+      } else {
+        EXPECT_EQ(calls, std::vector<std::string>()) << "the rank waits for each";
+        EXPECT_EQ(result.breakdown_s().hidden_comm(), 0);
+      }
+    });
   }
 }
 
@@ -381,96 +432,6 @@ TEST(Breakdown, PeersTellWhenCommunicationRan) {
     EXPECT_EQ(own[reduce].start_s, reduce_s + 1) << "the later of both replicas";
     EXPECT_EQ(own[reduce].end_s, reduce_s + 20 + data);
   }
-}
-
-// A clock and a stream that the test sets.
-class HandClock final : public StepClock {
- public:
-  void Restart() override {}
-  double Seconds() const override { return now_s; }
-  double OriginSeconds() const override { return 0; }
-  bool IsVirtual() const override { return false; }
-  std::optional<TimeSpan> Transfer(Lane, std::size_t) const override { return std::nullopt; }
-  std::vector<TimeSpan> Collectives() const override { return collectives; }
-  double now_s = 0;
-  std::vector<TimeSpan> collectives;
-};
-
-// Takes a tenth of a second to become empty.
-class SlowStream final : public Stream {
- public:
-  explicit SlowStream(HandClock& clock) : clock_(clock) {}
-  void Synchronize() override { clock_.now_s += 0.1; }
-
- private:
-  HandClock& clock_;
-};
-
-TEST(BreakdownRecorder, SumsTheSectionsOfEachAction) {
-  const RankProgram program = {Action{.kind = ActionKind::kRecvActivation, .lane = Lane::kPipelineRecv},
-                               Action{.kind = ActionKind::kBackward}, Action{.kind = ActionKind::kBackward}};
-  HandClock clock;
-  SlowStream stream(clock);
-  BreakdownRecorder recorder(program, clock, stream);
-  const auto at = [&](double now_s) -> BreakdownRecorder& {
-    clock.now_s = now_s;
-    return recorder;
-  };
-  at(1).OnStart(0);
-  at(2).OnEnd(0);
-  at(2).OnStart(1);
-  at(3).OnSectionStart(Section::kRecompute);
-  at(4).OnSectionStart(Section::kCollective);
-  at(5).OnSectionEnd(Section::kCollective);
-  at(6).OnSectionEnd(Section::kRecompute);
-  at(7).OnSectionStart(Section::kCollective);
-  at(9).OnSectionEnd(Section::kCollective);
-  at(10).OnEnd(1);
-  at(10).OnStart(2);
-  at(11).OnSectionStart(Section::kCollective);
-  at(12).OnSectionEnd(Section::kCollective);
-  at(13).OnEnd(2);
-  const std::vector<ActionTime> times = recorder.Times();
-  ASSERT_EQ(times.size(), 3u);
-  EXPECT_EQ(times[0].start_s, 1);
-  EXPECT_EQ(times[0].end_s, 2);
-  EXPECT_EQ(times[0].collective_s, 0);
-  EXPECT_EQ(times[1].start_s, 2);
-  EXPECT_EQ(times[1].end_s, 10);
-  EXPECT_DOUBLE_EQ(times[1].recompute_s, 3) << "its collective is part of it";
-  EXPECT_DOUBLE_EQ(times[1].collective_s, 2);
-  EXPECT_DOUBLE_EQ(times[2].collective_s, 1);
-  EXPECT_EQ(times[2].recompute_s, 0);
-}
-
-// A collective runs from 3 to 9: beside the first compute until 4, then while the rank waits for another one,
-// then beside the first compute again and the second one. A third action reduces.
-TEST(BreakdownRecorder, CollectivesAreHiddenWhileTheRankComputes) {
-  const RankProgram program = {Action{.kind = ActionKind::kForward}, Action{.kind = ActionKind::kBackward},
-                               Action{.kind = ActionKind::kReduceGradients, .lane = Lane::kReduce}};
-  HandClock clock;
-  HostStream stream;
-  BreakdownRecorder recorder(program, clock, stream);
-  const auto at = [&](double now_s) -> BreakdownRecorder& {
-    clock.now_s = now_s;
-    return recorder;
-  };
-  at(1).OnStart(0);
-  at(4).OnSectionStart(Section::kStates);
-  at(6).OnSectionEnd(Section::kStates);
-  at(7).OnEnd(0);
-  at(8).OnStart(1);
-  at(8.5).OnEnd(1);
-  at(8.5).OnStart(2);
-  at(8.5).OnSectionStart(Section::kCollective);
-  at(10).OnSectionEnd(Section::kCollective);
-  at(10).OnEnd(2);
-  clock.collectives = {{3, 9}, {0, 0.5}, {8.5, 10}};
-  const std::vector<ActionTime> times = recorder.Times();
-  EXPECT_DOUBLE_EQ(times[0].hidden_s, 1 + 1);
-  EXPECT_DOUBLE_EQ(times[1].hidden_s, 0.5);
-  EXPECT_EQ(times[2].hidden_s, 0);
-  EXPECT_DOUBLE_EQ(BreakdownOfRank(program, times, 10, false).hidden_comm_s, 2.5);
 }
 
 std::string RefusalToRecord(const TrainConfig& c) {

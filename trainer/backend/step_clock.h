@@ -9,13 +9,9 @@
 
 #include "kernels/paced/paced_device.h"
 #include "search/schedule/action.h"
+#include "trainer/comm/collective_times.h"
 
 namespace autocfg::trainer {
-
-struct TimeSpan {
-  double start_s = 0;
-  double end_s = 0;
-};
 
 class StepClock {
  public:

@@ -8,6 +8,7 @@
 
 #include "kernels/op_log.h"
 #include "search/ops/op_desc.h"
+#include "trainer/comm/collective_times.h"
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/rendezvous.h"
 
@@ -23,6 +24,9 @@ class CommWorld {
   // for a group of one rank or in a world that moves no data.
   virtual std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks,
                                                     const Tensor& staging) = 0;
+
+  // Returns the recorder of when collectives run, or null if the world has none.
+  virtual CollectiveTimes* collective_times() { return nullptr; }
 };
 
 // Creates a world that uses UCX over host memory: shared memory within a node, sockets or RDMA between nodes.

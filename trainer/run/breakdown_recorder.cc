@@ -66,11 +66,12 @@ std::vector<ActionTime> BreakdownRecorder::Times() const {
       times[i].end_s = transfer->end_s;
     }
   }
-  AddHidden(times);
+  AddHidden(clock_.Collectives(), times);
   return times;
 }
 
-void BreakdownRecorder::AddHidden(std::vector<ActionTime>& times) const {
+void BreakdownRecorder::AddHidden(const std::vector<TimeSpan>& collectives,
+                                  std::vector<ActionTime>& times) const {
   struct Compute {
     TimeSpan span;
     std::size_t action;
@@ -87,7 +88,7 @@ void BreakdownRecorder::AddHidden(std::vector<ActionTime>& times) const {
     }
     computes.push_back({{now_s, times[i].end_s}, i});
   }
-  for (const TimeSpan& collective : clock_.Collectives()) {
+  for (const TimeSpan& collective : collectives) {
     auto it = std::lower_bound(computes.begin(), computes.end(), collective.start_s,
                                [](const Compute& compute, double s) { return compute.span.end_s < s; });
     for (; it != computes.end() && it->span.start_s < collective.end_s; ++it) {

@@ -32,9 +32,12 @@ class BreakdownRecorder final : public ActionObserver {
   // Requires that the step is over.
   std::vector<ActionTime> Times() const;
 
+  // Adds to ActionTime::hidden_s of `times`, which are of Times(), how long the collectives ran while the
+  // action computed.
+  void AddHidden(const std::vector<TimeSpan>& collectives, std::vector<ActionTime>& times) const;
+
  private:
   void Synchronize();
-  void AddHidden(std::vector<ActionTime>& times) const;
 
   const RankProgram& program_;
   const StepClock& clock_;

@@ -91,11 +91,21 @@ void FillTimeline(const RankTrainer& trainer, const std::vector<ActionTime>& tim
   }
 }
 
+// Returns whether the plan lets collectives run beside computes.
+bool OverlapsCollectives(const ParallelPlan& plan) {
+  return TensorChunks(plan) > 1 || OverlapsGradients(plan) || OverlapsParameters(plan);
+}
+
 // Returns whether it is known how long collectives ran beside computes. On CPUs they never do: a rank's core
-// moves their data itself. The host of a GPU does not see when they run.
+// moves their data itself. On a GPU they are timed if they run on its streams.
 bool KnowsHiddenCollectives(const ParallelPlan& plan, const Backend& backend, const StepClock& clock) {
-  return clock.IsVirtual() || backend.device->ComputesOnHost() ||
-         !(TensorChunks(plan) > 1 || OverlapsGradients(plan) || OverlapsParameters(plan));
+  return clock.IsVirtual() || backend.device->ComputesOnHost() || !OverlapsCollectives(plan) ||
+         backend.comm->collective_times() != nullptr;
+}
+
+// Returns what times the collectives of a recorded step, or null if that is not needed or not possible.
+CollectiveTimes* TimesToRecord(const ParallelPlan& plan, const Backend& backend) {
+  return OverlapsCollectives(plan) ? backend.comm->collective_times() : nullptr;
 }
 
 // Adds the breakdown and the timeline of the last step, which took all ranks `step_s` seconds.
@@ -104,6 +114,8 @@ void FillRecorded(const BreakdownRecorder& recorder, RankTrainer& trainer, const
   const StepClock& clock = *backend.clock;
   std::vector<ActionTime> times = recorder.Times();
   const double late_s = clock.IsVirtual() ? 0 : trainer.MeetPeers(clock.OriginSeconds(), times);
+  if (CollectiveTimes* const collectives = TimesToRecord(plan, backend); collectives != nullptr)
+    recorder.AddHidden(collectives->Spans(clock.OriginSeconds(), late_s), times);
   *result.mutable_breakdown_s() = ToProto(BreakdownOfRank(trainer.program(), times, step_s, world_size == 1));
   if (!KnowsHiddenCollectives(plan, backend, clock)) result.mutable_breakdown_s()->clear_hidden_comm();
   FillTimeline(trainer, times, late_s, result);
@@ -192,8 +204,11 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
       trainer.SetObserver(&*recorder);
     }
     trainer.Barrier();
+    CollectiveTimes* const collectives = breakdown ? TimesToRecord(config.plan, backend) : nullptr;
+    if (collectives != nullptr) collectives->Begin(trainer.stream());
     if (clock != nullptr) clock->Restart();
     const StepResult done = trainer.Step();
+    if (collectives != nullptr) collectives->End();
     v1::Progress report;
     report.set_step(step + 1);
     if (clock != nullptr) {

@@ -187,8 +187,9 @@ class RulesReader {
     options.set_log_errors(false);
     auto pattern = std::make_shared<const RE2>(text, options);
     if (pattern->ok() && !text.empty()) return pattern;
-    fields.Invalid(fmt::format("pattern '{}' is invalid: {}", base::Printable(text),
-                               text.empty() ? "it is empty" : pattern->error()));
+    fields.Invalid(
+        fmt::format("pattern '{}' is invalid: {}", base::Printable(text),
+                    text.empty() ? std::string("it is empty") : base::Printable(pattern->error())));
     return nullptr;
   }
 

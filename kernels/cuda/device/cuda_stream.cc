@@ -13,8 +13,13 @@ namespace {
 
 constexpr std::chrono::milliseconds kHookEvery{1};
 
-std::function<void()>& HostWaitHook() {
-  thread_local std::function<void()> hook;
+struct Hook {
+  std::function<void()> call;  // empty: none is set
+  bool often = false;
+};
+
+Hook& HostWaitHook() {
+  thread_local Hook hook;
   return hook;
 }
 
@@ -26,8 +31,9 @@ void Poll(const Query& query) {
     const cudaError_t status = query();
     if (status != cudaErrorNotReady) return Check(status, "the work on a stream");
     (void)cudaGetLastError();  // busy is not an error, but the next call would report it
-    if (const auto now = std::chrono::steady_clock::now(); now - called > kHookEvery) {
-      HostWaitHook()();
+    const auto now = std::chrono::steady_clock::now();
+    if (HostWaitHook().often || now - called > kHookEvery) {
+      HostWaitHook().call();
       called = now;
     }
     std::this_thread::yield();
@@ -44,16 +50,16 @@ CudaStream::CudaStream() {
 CudaStream::~CudaStream() { (void)cudaStreamDestroy(handle_); }
 
 void CudaStream::Synchronize() {
-  if (!HostWaitHook()) return Check(cudaStreamSynchronize(handle_), "the work on a stream");
+  if (!HostWaitHook().call) return Check(cudaStreamSynchronize(handle_), "the work on a stream");
   Poll([this] { return cudaStreamQuery(handle_); });
 }
 
 void WaitForEvent(cudaEvent_t event) {
-  if (!HostWaitHook()) return Check(cudaEventSynchronize(event), "the work before an event");
+  if (!HostWaitHook().call) return Check(cudaEventSynchronize(event), "the work before an event");
   Poll([event] { return cudaEventQuery(event); });
 }
 
-void SetHostWaitHook(std::function<void()> hook) { HostWaitHook() = std::move(hook); }
+void SetHostWaitHook(std::function<void()> hook, bool often) { HostWaitHook() = {std::move(hook), often}; }
 
 cudaStream_t HandleOf(Stream& stream) {
   auto* ours = dynamic_cast<CudaStream*>(&stream);

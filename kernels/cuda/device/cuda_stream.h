@@ -27,10 +27,10 @@ class CudaStream final : public Stream {
 // Waits until the recorded event has completed, as Synchronize does for a whole stream. Throws DeviceError.
 void WaitForEvent(cudaEvent_t event);
 
-// Sets a hook that is called about every millisecond while this thread synchronizes a CudaStream or waits for
-// an event. The hook may throw to end the wait. Communication uses it to check its peers, because the stream
-// may be waiting for them. An empty hook disables the calls.
-void SetHostWaitHook(std::function<void()> hook);
+// Sets a hook that is called about every millisecond (`often`: at each look at the device) while this thread
+// synchronizes a CudaStream or waits for an event. The hook may throw to end the wait. Communication uses it
+// to check its peers, because the stream may be waiting for them. An empty hook disables the calls.
+void SetHostWaitHook(std::function<void()> hook, bool often = false);
 
 // Returns the CUDA stream of a `stream` that a CudaDevice created. Throws std::logic_error for any other.
 cudaStream_t HandleOf(Stream& stream);

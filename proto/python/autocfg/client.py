@@ -270,8 +270,8 @@ class Coordinator:
             request.page_token = page.next_page_token
 
     def log(self, trial: str, *, attempt: int = 0, max_bytes: int = 0) -> TrialLog:
-        """Returns the log of an attempt of a trial (`studies/3/trials/7`); of the last one if `attempt` is 0. Its end alone
-        if it is longer than `max_bytes` (0: 64 KiB)."""
+        """Returns the log of an attempt of a trial (`studies/3/trials/7`) or a calibration (`studies/3/calibration`); of the
+        last one if `attempt` is 0. Its end alone if it is longer than `max_bytes` (0: 64 KiB)."""
         request = messages.GetTrialLogRequest(name=trial, attempt=attempt, max_bytes=max_bytes)
         return _convert.read(TrialLog, self._call(self._stub.GetTrialLog, request))
 

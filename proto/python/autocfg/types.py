@@ -130,6 +130,18 @@ class CalibrationShape:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class CalibrationIrregularShapes:
+    """Shapes whose log factors have a common part, with standard deviation sigma."""
+
+    hidden: int
+    seq_len: int
+    micro_batch: int
+    tp: int
+    all_micro_batches: bool = False
+    sigma: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class CalibrationBlock:
     """What a fit says of one kind of layers."""
 
@@ -137,6 +149,7 @@ class CalibrationBlock:
     own: float
     octaves: float
     shapes: Sequence[CalibrationShape] = ()
+    irregular: Sequence[CalibrationIrregularShapes] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -424,9 +437,9 @@ class Trial:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrialLog:
-    """The last lines that an attempt of a trial printed, as its worker sent them."""
+    """The last lines that an attempt of a trial, or of a calibration, printed, as its worker sent them."""
 
-    trial: str  # studies/{id}/trials/{n}
+    trial: str  # studies/{id}/trials/{n}, or studies/{id}/calibration
     attempt: int
     text: str  # empty: there is no log
     left_out_bytes: int  # of the beginning

@@ -31,14 +31,28 @@ struct ShapeCorrection {
   bool operator==(const ShapeCorrection&) const = default;
 };
 
+// Shapes whose blocks are far from the model: an effect that nothing models, such as a kernel that a library
+// chooses badly for them. A shape, or with it all that differ from it in micro_batch alone.
+struct IrregularShapes {
+  BlockShape shape;  // with all microbatches: that of 1
+  bool all_micro_batches = false;
+  double sigma = 0;  // standard deviation of the log factor that they share
+
+  bool Holds(BlockShape other) const;
+
+  bool operator==(const IrregularShapes&) const = default;
+};
+
 // The corrections of one block, and how those of other shapes are related: before any measurement, a log
-// factor has the deviation prior_sigma, of which the share `own` is the shape's alone; the rest is correlated
-// between shapes, by exp(-d / octaves), where d is the sum of the doublings between their sizes.
+// factor has the variance prior_sigma^2, of which the share `own` is the shape's alone; the rest is
+// correlated between shapes, by exp(-d / octaves), where d is the sum of the doublings between their sizes.
+// Irregular shapes have a factor more, which they share.
 struct BlockCorrections {
   double prior_sigma = 0;  // 0: no corrections
   double own = 0;
   double octaves = 1;
   std::vector<ShapeCorrection> shapes;
+  std::vector<IrregularShapes> irregular = {};
 
   bool operator==(const BlockCorrections&) const = default;
 };
@@ -68,8 +82,9 @@ struct Calibration {
 };
 
 // InvalidArgument with the subject "cluster" names a figure out of bounds: sizes from 1 to 2^40, deviations
-// and log factors of a magnitude of at most 10, `own` from 0 to 1, octaves above 0, at most 4096 shapes of a
-// block, each once.
+// and log factors of a magnitude of at most 10, prior_sigma 0 or at least 1e-6, `own` from 0 to 1, octaves
+// above 0, at most 4096 shapes of a block, each once, at most 64 groups of irregular shapes, each once, with
+// a micro_batch of 1 if they hold all.
 absl::Status Validate(const Calibration& calibration);
 
 }  // namespace autocfg

@@ -31,7 +31,7 @@ std::vector<EndedLease> SqliteStore::SettleEnded(SQLite::Statement& ended, doubl
     row.executeStep();
     const std::int64_t study = row.getColumn(0).getInt64();
     const std::int64_t trial = row.getColumn(1).getInt64();
-    leases[i].job = trial > 0 ? TrialName(study, trial) : CalibrationName(study);
+    leases[i].job = JobName(study, trial);
     leases[i].state = static_cast<v1::TrialState>(row.getColumn(2).getInt());
   }
   return leases;

@@ -149,7 +149,7 @@ absl::Status SqliteStore::ReturnLease(const std::string& lease_id, std::int64_t 
                .now_s = now_s,
                .message = "its lease did not reach the worker",
                .used = false},
-              "lease_id = ?5 AND fencing_token = ?6", lease_id, fencing_token);
+              FoundBy::kLease, "lease_id = ?5 AND fencing_token = ?6", lease_id, fencing_token);
     return absl::OkStatus();
   });
 }
@@ -159,9 +159,9 @@ absl::Status SqliteStore::KeepOnly(const WorkerSession& session, const std::vect
   const std::set<std::string> kept(held.begin(), held.end());
   std::vector<std::string> gone;
   absl::Status status = Read([&]() -> absl::Status {
-    SQLite::Statement rows =
-        Query("SELECT lease_id FROM shares WHERE ending = 0 AND worker = ? AND epoch = ?", session.worker,
-              session.epoch);
+    SQLite::Statement rows = Query(
+        "SELECT lease_id FROM shares INDEXED BY running_shares WHERE ending = 0 AND worker = ? AND epoch = ?",
+        session.worker, session.epoch);
     while (rows.executeStep()) {
       if (std::string lease = rows.getColumn(0).getString(); !kept.contains(lease))
         gone.push_back(std::move(lease));
@@ -175,7 +175,8 @@ absl::Status SqliteStore::KeepOnly(const WorkerSession& session, const std::vect
                  .now_s = now_s,
                  .message = "its lease did not reach the worker",
                  .used = false},
-                "lease_id = ?5 AND worker = ?6 AND epoch = ?7", lease, session.worker, session.epoch);
+                FoundBy::kLease, "lease_id = ?5 AND worker = ?6 AND epoch = ?7", lease, session.worker,
+                session.epoch);
     }
     return absl::OkStatus();
   });
@@ -299,13 +300,13 @@ absl::StatusOr<std::vector<EndedLease>> SqliteStore::ExpireLeases(double now_s) 
                    .now_s = now_s,
                    .message = "the worker kept its lease beyond the job's time limit and reported nothing",
                    .expired = true},
-                  "expires_s <= ?5 AND expires_s >= latest_s", now_s);
+                  FoundBy::kExpiry, "expires_s <= ?5 AND expires_s >= latest_s", now_s);
     const auto silent =
         EndShares({.end = ShareEnd::kLost,
                    .now_s = now_s,
                    .message = "the worker did not renew its lease; check the worker's host and network",
                    .expired = true},
-                  "expires_s <= ?5", now_s);
+                  FoundBy::kExpiry, "expires_s <= ?5", now_s);
     ended.insert(ended.end(), silent.begin(), silent.end());
     return ended;
   });
@@ -317,7 +318,7 @@ absl::StatusOr<std::vector<EndedLease>> SqliteStore::WithdrawExpired(double now_
     return EndShares({.end = ShareEnd::kWithdrawn,
                       .now_s = now_s,
                       .message = "its lease expired while no coordinator was running"},
-                     "expires_s <= ?5", now_s);
+                     FoundBy::kExpiry, "expires_s <= ?5", now_s);
   });
 }
 
@@ -325,7 +326,7 @@ absl::StatusOr<std::vector<EndedLease>> SqliteStore::LoseGangShares(const Worker
                                                                     const std::string& message,
                                                                     double now_s) {
   return Write([&]() -> absl::StatusOr<std::vector<EndedLease>> {
-    return EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = message},
+    return EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = message}, FoundBy::kWorker,
                      R"sql(
           worker = ?5 AND epoch = ?6 AND
             (SELECT count(*) FROM shares t WHERE t.job = shares.job AND t.attempt = shares.attempt) > 1)sql",

@@ -193,7 +193,7 @@ absl::StatusOr<v1::TrialLog> SqliteStore::TrialLog(std::int64_t study, std::int6
                                                    std::int64_t attempt, std::size_t most_bytes) {
   return Read([&]() -> absl::StatusOr<v1::TrialLog> {
     v1::TrialLog log;
-    log.set_trial(TrialName(study, number));
+    log.set_trial(JobName(study, number));
     SQLite::Statement last = Query(
         R"sql(
           SELECT j.id, COALESCE(MAX(a.number), 0)
@@ -202,7 +202,10 @@ absl::StatusOr<v1::TrialLog> SqliteStore::TrialLog(std::int64_t study, std::int6
           WHERE j.study = ? AND j.trial = ?
           GROUP BY j.id)sql",
         attempt, study, number);
-    if (!last.executeStep()) return absl::NotFoundError(fmt::format("no trial {}", log.trial()));
+    if (!last.executeStep()) {
+      return absl::NotFoundError(number > 0 ? fmt::format("no trial {}", log.trial())
+                                            : fmt::format("study {} has run no calibration", study));
+    }
     const std::int64_t job = last.getColumn(0).getInt64();
     log.set_attempt(last.getColumn(1).getInt64());
     if (log.attempt() == 0) {

@@ -16,6 +16,7 @@
 #include "SQLiteCpp/Statement.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "fmt/format.h"
 #include "google/protobuf/message_lite.h"
 #include "server/store/attempt_verdict.h"
 #include "server/store/placement.h"
@@ -315,17 +316,29 @@ class SqliteStore final : public Store {
       return expired ? LeaseEnd::kExpired : LeaseEnd::kLost;
     }
   };
+  // By what running shares are found. SQLite would choose an index that also has all shares that ended.
+  enum class FoundBy : std::uint8_t { kLease, kWorker, kExpiry };
+  static const char* IndexOf(FoundBy by) {
+    switch (by) {
+      case FoundBy::kLease: return "";  // unique
+      case FoundBy::kWorker: return "INDEXED BY running_shares";
+      case FoundBy::kExpiry: return "INDEXED BY running_shares_by_expiry";
+    }
+    return "";
+  }
   // Ends the running shares that `where` selects, in one statement, and settles their attempts. `values` are
   // its parameters from ?5 on.
   template <typename... Values>
-  std::vector<EndedLease> EndShares(const Ending& ending, const char* where, const Values&... values) {
-    const std::string sql = std::string(
-                                "UPDATE shares SET ending = ?1, end_s = ?2, message = ?3, device_s = ?4 * "
-                                "ranks * MAX(0, ?2 - (SELECT "
-                                "start_s FROM attempts a WHERE a.job = shares.job AND a.number = "
-                                "shares.attempt)) WHERE ending = 0 "
-                                "AND ") +
-                            where + " RETURNING job, attempt, worker, epoch";
+  std::vector<EndedLease> EndShares(const Ending& ending, FoundBy by, const char* where,
+                                    const Values&... values) {
+    const std::string sql = fmt::format(
+        R"sql(
+          UPDATE shares {}
+          SET ending = ?1, end_s = ?2, message = ?3, device_s = ?4 * ranks * MAX(0, ?2 -
+              (SELECT start_s FROM attempts a WHERE a.job = shares.job AND a.number = shares.attempt))
+          WHERE ending = 0 AND {}
+          RETURNING job, attempt, worker, epoch)sql",
+        IndexOf(by), where);
     SQLite::Statement ended = Query(sql.c_str(), static_cast<int>(ending.end), ending.now_s, ending.message,
                                     ending.used ? 1 : 0, values...);
     std::vector<EndedLease> leases = SettleEnded(ended, ending.now_s);

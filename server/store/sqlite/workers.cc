@@ -59,7 +59,7 @@ absl::StatusOr<std::int64_t> SqliteStore::RegisterWorker(const v1::RegisterWorke
         EngineLines(inventory), same_boot ? 1 : 0, worker);
     if (!same) {
       EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = "the worker was restarted"},
-                "worker = ?5", worker);
+                FoundBy::kWorker, "worker = ?5", worker);
     }
     return epoch;
   });
@@ -94,7 +94,7 @@ absl::Status SqliteStore::DeregisterWorker(const std::string& worker, std::int64
     if (!status.ok()) return status;
     Execute("UPDATE workers SET active = 0 WHERE worker = ?", worker);
     EndShares({.end = ShareEnd::kWithdrawn, .now_s = now_s, .message = "the worker was stopped"},
-              "worker = ?5", worker);
+              FoundBy::kWorker, "worker = ?5", worker);
     leaving_.erase(worker);
     change_.work = true;
     return absl::OkStatus();
@@ -135,7 +135,7 @@ std::vector<WorkerRecord> SqliteStore::ReadWorkers(SQLite::Statement& rows, cons
   SQLite::Statement shares(db(),
                            R"sql(
                              SELECT j.study, j.trial, s.ranks
-                             FROM shares s
+                             FROM shares s INDEXED BY running_shares
                              JOIN jobs j ON j.id = s.job
                              WHERE s.ending = 0 AND s.worker = ?
                              ORDER BY s.fencing_token)sql");
@@ -152,7 +152,7 @@ std::vector<WorkerRecord> SqliteStore::ReadWorkers(SQLite::Statement& rows, cons
     while (shares.executeStep()) {
       const std::int64_t study = shares.getColumn(0).getInt64();
       const std::int64_t trial = shares.getColumn(1).getInt64();
-      worker.jobs.push_back(trial > 0 ? TrialName(study, trial) : CalibrationName(study));
+      worker.jobs.push_back(JobName(study, trial));
       worker.ranks_in_use += shares.getColumn(2).getInt64();
     }
     bytes += worker.inventory.ByteSizeLong();

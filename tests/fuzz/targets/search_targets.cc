@@ -1,5 +1,6 @@
 // Parsers of base and search. If a parser has a printer, what it parses is printed and parsed again.
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -7,8 +8,10 @@
 #include "base/json_reader.h"
 #include "base/units.h"
 #include "nlohmann/json.hpp"
+#include "search/cost/shape_corrections.h"
 #include "search/fit/measurements.h"
 #include "search/import/hugging_face.h"
+#include "search/plan/cluster/calibration.h"
 #include "search/plan/plan_text.h"
 #include "search/predict/predict_plan.h"
 #include "search/question/prediction_json.h"
@@ -25,6 +28,8 @@
 
 namespace autocfg::test {
 namespace {
+
+constexpr std::size_t kMostShapesToTry = 100;  // of a calibration: more take long
 
 // Calls `parse` with the input as JSON, unless it is none.
 template <typename Parse>
@@ -75,8 +80,13 @@ void FuzzClusterJson(std::string_view input) {
 void FuzzClusterName(std::string_view input) { CheckStatus(PresetCluster(input).status()); }
 
 void FuzzCalibrationJson(std::string_view input) {
-  WithJson(input,
-           [](const nlohmann::ordered_json& json) { CheckStatus(ParseCalibrationJson(json).status()); });
+  WithJson(input, [](const nlohmann::ordered_json& json) {
+    const auto calibration = ParseCalibrationJson(json);
+    if (!CheckStatus(calibration.status()) || !CheckStatus(Validate(*calibration))) return;
+    if (calibration->layers.shapes.size() > kMostShapesToTry) return;
+    const LogCorrection there = ShapeCorrections(calibration->layers).At({});
+    CheckThat(std::isfinite(there.mean) && std::isfinite(there.sigma), "a correction is not finite");
+  });
 }
 
 void FuzzEngineProfile(std::string_view input) {

@@ -88,6 +88,9 @@ void FuzzNames(std::string_view input) {
   const auto trial = server::ParseTrialName(text);
   if (CheckStatus(trial.status()))
     CheckThat(server::TrialName(trial->study, trial->number) == text, "another name of a trial");
+  const auto job = server::ParseJobName(text);
+  if (CheckStatus(job.status()))
+    CheckThat(server::JobName(job->study, job->number) == text, "another name of a job");
   CheckStatus(server::CheckWorkerName(text));
   CheckStatus(cli::ParseStudyId(text).status());
 }

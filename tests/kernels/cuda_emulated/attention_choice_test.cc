@@ -7,7 +7,7 @@
 #include <string>
 
 #include "kernels/cuda/attention/attention.h"
-#include "tests/conformance/ops_reference.h"
+#include "tests/conformance/ops/ops_reference.h"
 #include "tests/kernels/cuda_kernels/device_array.h"
 
 namespace autocfg::cuda {

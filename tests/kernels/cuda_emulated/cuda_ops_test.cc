@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "kernels/cuda/device/cuda_device.h"
-#include "tests/conformance/ops_cross_entropy_suite.h"
-#include "tests/conformance/ops_epilogue_suite.h"
-#include "tests/conformance/ops_shape_suite.h"
-#include "tests/conformance/ops_suite.h"
+#include "tests/conformance/ops/ops_cross_entropy_suite.h"
+#include "tests/conformance/ops/ops_epilogue_suite.h"
+#include "tests/conformance/ops/ops_shape_suite.h"
+#include "tests/conformance/ops/ops_suite.h"
 #include "tests/support/cuda_emulator/cublasLt.h"
 
 namespace autocfg {

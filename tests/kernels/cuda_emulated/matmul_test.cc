@@ -12,7 +12,7 @@
 #include <string>
 
 #include "kernels/device.h"
-#include "tests/conformance/ops_fixture.h"
+#include "tests/conformance/ops/ops_fixture.h"
 #include "tests/kernels/cuda_kernels/device_array.h"
 
 namespace autocfg::cuda {

@@ -14,8 +14,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "tests/conformance/attention_low_scores.h"
-#include "tests/conformance/ops_reference.h"
+#include "tests/conformance/ops/attention_low_scores.h"
+#include "tests/conformance/ops/ops_reference.h"
 #include "tests/kernels/cuda_kernels/device_array.h"
 
 namespace autocfg::cuda {

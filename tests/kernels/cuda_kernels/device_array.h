@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "tests/conformance/ops_fixture.h"
+#include "tests/conformance/ops/ops_fixture.h"
 #if !defined(AUTOCFG_CUDA_EMULATED)
 #include "tests/gpu/gpu_under_test.h"
 #endif

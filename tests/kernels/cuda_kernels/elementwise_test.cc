@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "kernels/cuda/kernels/sum.h"
-#include "tests/conformance/ops_reference.h"
+#include "tests/conformance/ops/ops_reference.h"
 #include "tests/kernels/cuda_kernels/device_array.h"
 
 namespace autocfg::cuda {

@@ -17,7 +17,7 @@
 #include "kernels/cuda/ops/cuda_ops.h"
 #include "kernels/device.h"
 #include "kernels/ops.h"
-#include "tests/conformance/ops_reference.h"
+#include "tests/conformance/ops/ops_reference.h"
 #include "tests/kernels/cuda_kernels/device_array.h"
 
 namespace autocfg::cuda {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/conformance/ops_reference.h"
+#include "tests/conformance/ops/ops_reference.h"
 #include "tests/kernels/cuda_kernels/device_array.h"
 
 namespace autocfg::cuda {

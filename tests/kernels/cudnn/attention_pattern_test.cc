@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "kernels/cuda/cudnn/cudnn_attention_pattern.h"
-#include "tests/conformance/ops_fixture.h"
-#include "tests/conformance/ops_reference.h"
+#include "tests/conformance/ops/ops_fixture.h"
+#include "tests/conformance/ops/ops_reference.h"
 
 namespace autocfg::cuda {
 namespace {

@@ -286,8 +286,12 @@ TEST(ClusterConvert, CalibrationRoundTrips) {
                          .one_node_sigma = 0.01,
                          .many_nodes_sigma = 0.02,
                          .figures = {{"host_op_s", 1e-5, 2e-5, 0.3, true}},
-                         .layers = {0.1, 0.2, 3, {{{1024, 2048, 4, 2}, -0.5, 0.04}}},
-                         .output_layers = {0.4, 0.5, 6, {{{1024, 2048, 4, 8}, 0.7, 0.05}}}};
+                         .layers = {0.1,
+                                    0.2,
+                                    3,
+                                    {{{1024, 2048, 4, 2}, -0.5, 0.04}},
+                                    {{{1024, 2048, 1, 2}, true, 0.3}, {{1024, 2048, 4, 4}, false, 0.2}}},
+                         .output_layers = {0.4, 0.5, 6, {{{1024, 2048, 4, 8}, 0.7, 0.05}}, {}}};
   const auto back = FromProto(Wire(ToProto(cluster)));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, cluster);

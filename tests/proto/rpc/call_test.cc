@@ -21,6 +21,17 @@ TEST(ToAbsl, KeepsCodeAndMessage) {
   EXPECT_TRUE(absl::IsAborted(ToAbsl({grpc::StatusCode::ABORTED, ""})));
 }
 
+TEST(ToGrpc, KeepsCodeAndMessageInOneLine) {
+  EXPECT_TRUE(ToGrpc(absl::OkStatus()).ok());
+  const grpc::Status status = ToGrpc(absl::FailedPreconditionError("lease a\n\x1b[31mb is not held"));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(status.error_message(), "lease a [31mb is not held");
+  absl::Status full = absl::ResourceExhaustedError("no room");
+  full.SetPayload(kAnswersUnavailable, absl::Cord());
+  EXPECT_EQ(ToGrpc(full).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(ToGrpc(full).error_message(), "no room");
+}
+
 // Answers no call until the caller gives up.
 class ParkingService final : public v1::WorkerService::Service {
  public:

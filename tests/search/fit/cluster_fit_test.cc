@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <vector>
 
 #include "search/plan/rank_mesh.h"
 #include "search/predict/predict_plan.h"
@@ -17,22 +18,24 @@ namespace {
 
 constexpr double kNoise = 0.003;
 
-// Steps of small GPTs on one node of the true cluster, with 0.3% of noise.
-Measurements StepsOf(const ClusterSpec& truth) {
+// Steps of small GPTs on the true cluster, with noise.
+Measurements StepsOf(const ClusterSpec& truth, double sigma = kNoise,
+                     const std::vector<std::int64_t>& depths = {8, 16}) {
   Measurements steps{.rows = {}, .skipped = {}, .notes = {}, .cluster = *PresetCluster("a100-80gb-sxm:1x8")};
+  steps.cluster.groups.front().nodes = truth.groups.front().nodes;
   std::mt19937_64 random(7);
-  std::normal_distribution<double> noise(0, kNoise);
+  std::normal_distribution<double> noise(0, sigma);
   for (const std::int64_t hidden : {1024, 2048, 4096}) {
     for (const std::int64_t micro_batch : {1, 2, 4}) {
       for (const std::int64_t tp : {1, 2, 4}) {
         for (const std::int64_t pp : {1, 2}) {
-          for (const std::int64_t layers : {8, 16}) {
+          for (const std::int64_t layers : depths) {
             Measurement m;
             m.line = static_cast<std::int64_t>(steps.rows.size()) + 2;
             m.model = {.layers = layers, .hidden = hidden, .heads = 16, .vocab = 51200};
             FillDefaults(m.model, 1024);
-            m.workload = {64, 1024, *ParsePrecision("fp16")};
-            m.plan = {{.tp = tp, .pp = pp, .dp = 8 / tp / pp}, {.micro_batch = micro_batch}};
+            m.workload = {64 * truth.groups.front().nodes, 1024, *ParsePrecision("fp16")};
+            m.plan = {{.tp = tp, .pp = pp, .dp = RankCount(truth) / tp / pp}, {.micro_batch = micro_batch}};
             const auto predicted = PredictPlan(m.model, m.workload, truth, m.plan);
             EXPECT_TRUE(predicted.ok()) << predicted.status();
             m.step_time_s = predicted->prediction.step_time_s * std::exp(noise(random));
@@ -131,6 +134,103 @@ TEST(ClusterFit, IsRobust) {
   int far = 0;
   for (const Measurement& m : right.rows) far += ErrorOf(fit->cluster, truth, m) > 0.02;
   EXPECT_LE(far, 4) << "of a shape with four steps, one of them wrong";
+}
+
+ClusterSpec TruthOfManyNodes() {
+  ClusterSpec truth = Truth();
+  truth.groups.front().nodes = 4;
+  truth.groups.front().device.efficiency.inter_node = 0.5;
+  return truth;
+}
+
+// Half of the steps were delayed, by 15% in the mean.
+TEST(ClusterFit, DelayedStepsOfManyNodesMoveLittle) {
+  const ClusterSpec truth = TruthOfManyNodes();
+  Measurements steps = StepsOf(truth, 0.02, {12});
+  std::mt19937_64 random(11);
+  std::exponential_distribution<double> delay(1 / 0.15);
+  for (std::size_t i = 0; i < steps.rows.size(); i += 2) steps.rows[i].step_time_s *= 1 + delay(random);
+  const auto fit = FitCluster(steps);
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  double errors = 0;
+  for (const Measurement& m : steps.rows) errors += ErrorOf(fit->cluster, truth, m);
+  EXPECT_LT(errors / static_cast<double>(steps.rows.size()), 0.025);
+}
+
+bool IsOfFamily(const Measurement& m) { return m.model.hidden == 4096 && m.plan.tp == 2; }
+
+// The layers of all microbatches of the family take 1.5 times the model's.
+ClusterSpec TruthWithIrregularFamily() {
+  ClusterSpec truth = TruthOfManyNodes();
+  BlockCorrections& layers = truth.calibration.emplace().layers;
+  layers = {.prior_sigma = 0.1, .own = 1, .octaves = 1, .shapes = {}};
+  for (const std::int64_t micro_batch : {1, 2, 4}) {
+    layers.shapes.push_back(
+        {{.hidden = 4096, .seq_len = 1024, .micro_batch = micro_batch, .tp = 2}, std::log(1.5), 0});
+  }
+  return truth;
+}
+
+// Other shapes do not follow.
+TEST(ClusterFit, AFamilyOfShapesMayBeFarFromTheModel) {
+  const ClusterSpec truth = TruthWithIrregularFamily();
+  const auto fit = FitCluster(StepsOf(truth, 0.05, {12}));
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  double of_family = 0, of_others = 0;
+  int family = 0, others = 0;
+  for (const Measurement& m : StepsOf(truth, 0, {12}).rows) {
+    const bool far = IsOfFamily(m);
+    (far ? of_family : of_others) += ErrorOf(fit->cluster, truth, m);
+    ++(far ? family : others);
+  }
+  EXPECT_EQ(family, 6);
+  EXPECT_LT(of_family / family, 0.04);
+  EXPECT_LT(of_others / others, 0.03);
+}
+
+// A microbatch of an irregular family that was not measured follows those that were; others do not.
+TEST(ClusterFit, AnIrregularFamilyReachesItsOtherMicrobatches) {
+  const ClusterSpec truth = TruthWithIrregularFamily();
+  const auto left_out = [](const Measurement& m) {
+    return m.plan.micro_batch == 4 && (m.plan.tp == 1 || IsOfFamily(m));
+  };
+  Measurements steps = StepsOf(truth, 0.05, {12});
+  steps.rows.erase(std::remove_if(steps.rows.begin(), steps.rows.end(), left_out), steps.rows.end());
+  const auto fit = FitCluster(steps);
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  ASSERT_EQ(fit->cluster.calibration->layers.irregular.size(), 1);
+  const IrregularShapes& family = fit->cluster.calibration->layers.irregular[0];
+  EXPECT_TRUE(family.Holds({.hidden = 4096, .seq_len = 1024, .micro_batch = 4, .tp = 2}));
+  int members = 0, others = 0;
+  for (const Measurement& m : StepsOf(truth, 0, {12}).rows) {
+    if (!left_out(m)) continue;
+    ++(IsOfFamily(m) ? members : others);
+    EXPECT_LT(ErrorOf(fit->cluster, truth, m), IsOfFamily(m) ? 0.08 : 0.05) << m.model.hidden;
+  }
+  EXPECT_EQ(members, 2);
+  EXPECT_EQ(others, 6);
+}
+
+// An interval of 90% holds nine of ten steps that it was not fitted to, also if slow ones are many.
+TEST(ClusterFit, IntervalsHoldDelayedSteps) {
+  const ClusterSpec truth = TruthOfManyNodes();
+  Measurements all = StepsOf(truth, 0.02, {8, 12});
+  std::mt19937_64 random(13);
+  std::exponential_distribution<double> delay(1 / 0.15);
+  std::shuffle(all.rows.begin(), all.rows.end(), random);
+  for (std::size_t i = 0; i < all.rows.size(); i += 2) all.rows[i].step_time_s *= 1 + delay(random);
+  Measurements steps = all;
+  steps.rows.resize(all.rows.size() / 2);
+  const auto fit = FitCluster(steps);
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  int held = 0;
+  const auto left = static_cast<int>(all.rows.size() - steps.rows.size());
+  for (std::size_t i = steps.rows.size(); i < all.rows.size(); ++i) {
+    const Measurement& m = all.rows[i];
+    const Prediction p = PredictPlan(m.model, m.workload, fit->cluster, m.plan)->prediction;
+    held += p.step_time_low_s <= m.step_time_s && m.step_time_s <= p.step_time_high_s;
+  }
+  EXPECT_GE(held, left * 8 / 10) << "of " << left;
 }
 
 // Intervals of what was not measured are wider.

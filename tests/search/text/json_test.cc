@@ -186,48 +186,6 @@ TEST(ClusterJson, RoundTrips) {
   EXPECT_EQ(*again, *cluster);
 }
 
-constexpr std::string_view kCalibrated =
-    R"({"name": "c", "device": "a100-80gb-sxm", "nodes": 2, "calibration": {
-    "measurements": 12, "one_node_sigma": 0.01, "many_nodes_sigma": 0,
-    "figures": [{"name": "host_op_s", "prior": 2e-5, "value": 1e-4, "sigma": 0.1, "known": true}],
-    "layers": {"prior_sigma": 0.1, "own": 0.2, "octaves": 3, "shapes": [
-      {"hidden": 1024, "seq_len": 2048, "micro_batch": 4, "tp": 2, "log_factor": -0.25, "sigma": 0.02}]},
-    "output_layers": {"prior_sigma": 0.4, "own": 0.3, "octaves": 2, "shapes": []}}})";
-
-TEST(ClusterJson, CalibrationRoundTrips) {
-  const auto cluster = ParseClusterJson(Json::parse(kCalibrated));
-  ASSERT_TRUE(cluster.ok()) << cluster.status();
-  ASSERT_TRUE(cluster->calibration);
-  EXPECT_EQ(cluster->calibration->layers.shapes.at(0).log_factor, -0.25);
-  EXPECT_TRUE(cluster->calibration->figures.at(0).known);
-  EXPECT_EQ(cluster->calibration->output_layers.octaves, 2);
-  EXPECT_EQ(*ParseClusterJson(Json::parse(ClusterJson(*cluster).dump())), *cluster);
-}
-
-TEST(ClusterJson, RefusesWrongCalibrations) {
-  const auto change = [](const char* path, const Json& value) {
-    Json json = Json::parse(kCalibrated);
-    json[Json::json_pointer(std::string("/calibration") + path)] = value;
-    const auto parsed = ParseClusterJson(json);
-    EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << path;
-    return std::string(parsed.status().message());
-  };
-  EXPECT_THAT(change("/layers/shapes/0/hidden", 0), HasSubstr("hidden is 0"));
-  EXPECT_THAT(change("/layers/shapes/0/log_factor", "x"), HasSubstr("log_factor must be a number"));
-  EXPECT_THAT(change("/layers/shapes/0/log_factor", 1e3), HasSubstr("log_factor must be from -10 to 10"));
-  EXPECT_THAT(change("/layers/shapes/1", Json::parse(kCalibrated)["calibration"]["layers"]["shapes"][0]),
-              HasSubstr("a shape must be named once"));
-  EXPECT_THAT(change("/layers/octaves", 0), HasSubstr("octaves must be above 0"));
-  EXPECT_THAT(change("/layers/own", 2), HasSubstr("own must be from 0 to 1"));
-  EXPECT_THAT(change("/layers/shapes", 3), HasSubstr("shapes must be a list"));
-  EXPECT_THAT(change("/one_node_sigma", 11), HasSubstr("one_node_sigma must be from 0 to 10"));
-  EXPECT_THAT(change("/more", 1), HasSubstr("unknown field more"));
-  Json local = Json::parse(kCalibrated);
-  local["local"] = true;
-  EXPECT_THAT(std::string(ParseClusterJson(local).status().message()),
-              HasSubstr("calibration is for described"));
-}
-
 TEST(ClusterJson, AFieldOfTheDeviceIsNamedAsOne) {
   Json json = Json::parse(kCluster);
   json["efficiency"] = {{"memory", 0.5}};

@@ -164,6 +164,10 @@ TEST_F(WorkerServiceTest, LogsAreBoundedAndRequireTheLease) {
   EXPECT_EQ(get().error_code(), StatusCode::NOT_FOUND);
   read.set_name(study_);
   EXPECT_EQ(get().error_code(), StatusCode::INVALID_ARGUMENT);
+  read.set_name(study_ + "/calibration");
+  ASSERT_TRUE(get().ok());
+  EXPECT_EQ(stored.trial(), study_ + "/calibration");
+  EXPECT_EQ(stored.text(), "");
   read.set_name(lease.job().name());
   ASSERT_TRUE(get().ok());
   EXPECT_EQ(stored.text(), "step 1\n");

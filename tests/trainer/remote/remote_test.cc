@@ -10,6 +10,7 @@
 #include <string>
 #include <tuple>
 
+#include "search/plan/plan_text.h"
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/same_outcome.h"
 #include "tests/trainer/thread_ranks.h"
@@ -113,6 +114,32 @@ TEST(Remote, MatchesStepsOnTheCpuWithItsOwnStreams) {
     EXPECT_THAT(got.differences, ::testing::IsEmpty());
     test::ExpectSameSteps(want, got, 1e-12);
     test::ExpectSameWeights(c.model, want, got, 1e-10);
+  }
+}
+
+// Collectives on the device's streams are timed; those that hosts carry out are not.
+TEST(Remote, KnowsWhatOverlapHidesOnItsOwnStreams) {
+  for (const std::string text :
+       {"tp=2,mbs=1,sp=1", "dp=2,mbs=1,zero=1,grad_overlap=0,param_overlap=0", "tp=2,mbs=1,tp_overlap=2",
+        "dp=2,mbs=1,grad_overlap=1", "dp=2,mbs=1,zero=1,param_overlap=1",
+        "tp=2,pp=2,dp=2,mbs=1,zero=1,grad_overlap=1,param_overlap=1,tp_overlap=2"}) {
+    for (const World world : {World::kStaged, World::kStreamed}) {
+      SCOPED_TRACE(text);
+      TrainConfig c = ShortConfig(*ParsePlanText(text));
+      c.untimed_steps = 2;
+      c.record_breakdown = true;
+      const auto ranks = static_cast<int>(RankCount(c.plan));
+      auto rendezvous = CreateLocalRendezvous(ranks);
+      RunThreads(ranks, [&](int rank) {
+        Backend backend = test::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], world);
+        const v1::TrainResult result = Train(c, rank, ranks, backend, {});
+        const bool overlaps =
+            TensorChunks(c.plan) > 1 || OverlapsGradients(c.plan) || OverlapsParameters(c.plan);
+        EXPECT_EQ(result.breakdown_s().has_hidden_comm(), world == World::kStreamed || !overlaps);
+        EXPECT_GE(result.breakdown_s().hidden_comm(), 0);
+        EXPECT_EQ(result.losses_size(), c.lr.steps);
+      });
+    }
   }
 }
 

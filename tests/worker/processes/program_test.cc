@@ -168,11 +168,11 @@ TEST_F(WorkerProgramTest, SupersededWorkerEndsWithAnError) {
   ASSERT_TRUE(coordinator.AwaitPollWith({})) << program->err_so_far();
   coordinator.Supersede("workers/test");
   const Finished finished = program->Wait();
-  EXPECT_EQ(finished.exit_code, 1);
+  EXPECT_EQ(finished.exit_code, 1) << finished.err;
   EXPECT_NE(finished.err.find("workers/test: another worker has registered under this name"),
             std::string::npos)
       << finished.err;
-  EXPECT_FALSE(coordinator.deregistered());
+  EXPECT_FALSE(coordinator.deregistered()) << finished.err;
 }
 
 TEST_F(WorkerProgramTest, WaitsForItsCoordinator) {

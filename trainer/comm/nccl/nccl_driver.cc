@@ -107,6 +107,19 @@ class NcclDriver final : public StreamDriver {
   }
   void Release(EventId event) noexcept override { events_.GiveBack(Handle<cudaEvent_t>(event)); }
 
+  TimeId RecordTime(QueueId queue) override {
+    auto time = std::make_unique<cuda::TimedEvent>();
+    time->Record(Handle<cudaStream_t>(queue));
+    return IdOf<TimeId>(time.release());
+  }
+  double SecondsBetween(TimeId from, TimeId to) override {
+    for (const TimeId time : {from, to}) cuda::WaitForEvent(Handle<cuda::TimedEvent*>(time)->handle());
+    return cuda::SecondsBetween(*Handle<cuda::TimedEvent*>(from), *Handle<cuda::TimedEvent*>(to));
+  }
+  void Release(TimeId time) noexcept override {
+    const std::unique_ptr<cuda::TimedEvent> released(Handle<cuda::TimedEvent*>(time));
+  }
+
   std::string NewKey() override {
     ncclUniqueId id;
     const ncclResult_t result = nccl_.get_unique_id(&id);
@@ -180,7 +193,9 @@ class NcclDriver final : public StreamDriver {
     (void)nccl_.comm_abort(link->comm);  // the error that led here is the one to report
   }
 
-  void SetHostWaitHook(std::function<void()> hook) override { cuda::SetHostWaitHook(std::move(hook)); }
+  void SetHostWaitHook(std::function<void()> hook, HookPace pace) override {
+    cuda::SetHostWaitHook(std::move(hook), pace == HookPace::kOften);
+  }
 
  private:
   ncclResult_t Call(const NcclLink& link, cudaStream_t stream, const Transfer& t) const {

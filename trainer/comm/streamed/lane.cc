@@ -6,8 +6,15 @@
 #include "trainer/comm/group.h"
 
 namespace autocfg::trainer {
-LaneOperation::LaneOperation(StreamDriver& driver, EventId ready, const Transfer& transfer)
-    : driver_(driver), ready_(ready), transfer_(transfer) {}
+
+LaneTime::~LaneTime() {
+  if (begin_) driver_.Release(*begin_);
+  if (end_) driver_.Release(*end_);
+}
+
+LaneOperation::LaneOperation(StreamDriver& driver, EventId ready, const Transfer& transfer,
+                             std::shared_ptr<LaneTime> time)
+    : driver_(driver), ready_(ready), transfer_(transfer), time_(std::move(time)) {}
 
 LaneOperation::~LaneOperation() {
   driver_.Release(ready_);
@@ -48,8 +55,16 @@ void Lane::BeginLeave() noexcept {
 }
 
 std::shared_ptr<LaneOperation> Lane::Issue(const Transfer& transfer, QueueId compute) {
-  waiting_.push_back(std::make_shared<LaneOperation>(driver_, driver_.Record(compute), transfer));
+  std::shared_ptr<LaneTime> time;
+  if (records_times_) time = recorded_times_.emplace_back(std::make_shared<LaneTime>(driver_));
+  waiting_.push_back(
+      std::make_shared<LaneOperation>(driver_, driver_.Record(compute), transfer, std::move(time)));
   return waiting_.back();
+}
+
+void Lane::BeginTimes() {
+  recorded_times_.clear();
+  records_times_ = true;
 }
 
 bool Lane::KeyIsThere() {
@@ -69,9 +84,11 @@ void Lane::Step() {
     if (!operation.begun_) {
       operation.begun_ = true;
       driver_.Wait(queue_, operation.ready_);
+      if (operation.time_ != nullptr) operation.time_->begin_ = driver_.RecordTime(queue_);
       driver_.Enqueue(*link_, queue_, operation.transfer_);
       continue;  // with the event, only once the transfer is on the queue
     }
+    if (operation.time_ != nullptr) operation.time_->end_ = driver_.RecordTime(queue_);
     operation.done_ = driver_.Record(queue_);
     waiting_.pop_front();
   }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trainer/comm/streamed/stream_driver.h"
@@ -15,10 +16,30 @@
 
 namespace autocfg::trainer {
 
+// When a transfer ran on its lane's queue.
+class LaneTime {
+ public:
+  explicit LaneTime(StreamDriver& driver) : driver_(driver) {}
+  ~LaneTime();
+  LaneTime(const LaneTime&) = delete;
+  LaneTime& operator=(const LaneTime&) = delete;
+
+  TimeId begin() const { return *begin_; }  // requires an end
+  const std::optional<TimeId>& end() const { return end_; }
+
+ private:
+  friend class Lane;
+
+  StreamDriver& driver_;
+  std::optional<TimeId> begin_, end_;
+};
+
 // A transfer that was issued.
 class LaneOperation {
  public:
-  LaneOperation(StreamDriver& driver, EventId ready, const Transfer& transfer);
+  // `time`: filled in as it runs; null: it is not timed.
+  LaneOperation(StreamDriver& driver, EventId ready, const Transfer& transfer,
+                std::shared_ptr<LaneTime> time);
   ~LaneOperation();
   LaneOperation(const LaneOperation&) = delete;
   LaneOperation& operator=(const LaneOperation&) = delete;
@@ -32,6 +53,7 @@ class LaneOperation {
   StreamDriver& driver_;
   const EventId ready_;
   const Transfer transfer_;
+  const std::shared_ptr<LaneTime> time_;
   bool begun_ = false;
   std::optional<EventId> done_;
 };
@@ -51,6 +73,12 @@ class Lane {
 
   // Issues a transfer that begins after the work now on `compute`.
   std::shared_ptr<LaneOperation> Issue(const Transfer& transfer, QueueId compute);
+
+  // Times the operations that are issued between these calls. A time ends with its operation.
+  void BeginTimes();
+  void EndTimes() { records_times_ = false; }
+  // Returns their times, in order of issue.
+  std::vector<std::shared_ptr<LaneTime>> TakeTimes() { return std::exchange(recorded_times_, {}); }
 
   // Does what can be done at once: joins the link, puts transfers on the queue. Throws like
   // StreamDriver::IsBusy.
@@ -77,6 +105,8 @@ class Lane {
   std::optional<LinkId> link_;
   bool leaving_ = false;
   bool aborted_ = false;
+  bool records_times_ = false;
+  std::vector<std::shared_ptr<LaneTime>> recorded_times_;
   std::deque<std::shared_ptr<LaneOperation>> waiting_;  // not completely on the queue, in order of issue
 };
 

@@ -1,6 +1,6 @@
 // The interface between the ordering of communication on device streams (lane.h, streamed_world.h), which is
 // plain logic, and the libraries that execute it: CUDA and NCCL in trainer/comm/nccl, fakes in tests. One
-// rank, one thread. No function blocks the host.
+// rank, one thread. No function but SecondsBetween blocks the host.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,13 @@ namespace autocfg::trainer {
 
 enum class QueueId : std::int64_t {};  // an execution queue of the device: a stream
 enum class EventId : std::int64_t {};  // a point in a queue
+enum class TimeId : std::int64_t {};   // when a queue reached a point, by the device's clock
 enum class LinkId : std::int64_t {};   // a set of ranks that exchange data: a communicator of the library
 
 // The purpose of a link. A message may wait a long time for its peer while compute runs.
 enum class LinkUse : std::uint8_t { kReductions, kMessages };
+
+enum class HookPace : std::uint8_t { kSeldom, kOften };
 
 // Size of the key by which ranks find each other when they join a link.
 inline constexpr int kLinkKeyBytes = 128;
@@ -50,6 +53,12 @@ class StreamDriver {
   virtual void Wait(QueueId queue, EventId event) = 0;
   virtual void Release(EventId event) noexcept = 0;
 
+  // Records when everything on the queue so far has ended. The caller must release it.
+  virtual TimeId RecordTime(QueueId queue) = 0;
+  // Returns the seconds from one time to another, perhaps of another queue. Blocks until both are known.
+  virtual double SecondsBetween(TimeId from, TimeId to) = 0;
+  virtual void Release(TimeId time) noexcept = 0;
+
   // Returns a key of kLinkKeyBytes for one new link. The calling rank must stay alive until all ranks have
   // joined.
   virtual std::string NewKey() = 0;
@@ -71,9 +80,9 @@ class StreamDriver {
   // Ends the link at once, without waiting for the peers.
   virtual void Abort(LinkId link) noexcept = 0;
 
-  // Installs a hook that is called periodically while the host waits for the device. The hook may throw to
-  // end the wait. An empty function removes it.
-  virtual void SetHostWaitHook(std::function<void()> hook) = 0;
+  // Installs a hook that is called while the host waits for the device: about every millisecond, or whenever
+  // it looks. The hook may throw to end the wait. An empty function removes it.
+  virtual void SetHostWaitHook(std::function<void()> hook, HookPace pace) = 0;
 };
 
 }  // namespace autocfg::trainer

@@ -1,6 +1,5 @@
 #include "trainer/comm/streamed/streamed_world.h"
 
-#include <exception>
 #include <map>
 #include <numeric>
 #include <string>
@@ -11,6 +10,8 @@
 #include "fmt/format.h"
 #include "trainer/comm/group.h"
 #include "trainer/comm/streamed/lane.h"
+#include "trainer/comm/streamed/lane_times.h"
+#include "trainer/comm/streamed/lanes.h"
 #include "trainer/comm/waiting.h"
 
 namespace autocfg::trainer {
@@ -20,38 +21,7 @@ namespace {
 // message's own channel.
 constexpr int kReductionChannel = kUserChannels - 1;
 
-constexpr std::int64_t kHostStagingBytes = 4096;  // a barrier reduces one number
-
-// The lanes of a rank. All advance whenever the host waits for an operation.
-class Lanes {
- public:
-  explicit Lanes(std::unique_ptr<StreamDriver> driver) : driver_(std::move(driver)) {
-    driver_->SetHostWaitHook([this] { Step(); });
-  }
-  ~Lanes() { driver_->SetHostWaitHook({}); }
-  Lanes(const Lanes&) = delete;
-  Lanes& operator=(const Lanes&) = delete;
-
-  StreamDriver& driver() const { return *driver_; }
-  void Add(Lane* lane) { all_.push_back(lane); }
-  void Remove(Lane* lane) { std::erase(all_, lane); }
-
-  void Step() {
-    if (failure_ != nullptr) std::rethrow_exception(failure_);
-    try {
-      for (Lane* lane : all_) lane->Step();
-    } catch (...) {
-      failure_ = std::current_exception();
-      for (Lane* lane : all_) lane->Abort();  // a rank that fails in one group stops in all
-      throw;
-    }
-  }
-
- private:
-  const std::unique_ptr<StreamDriver> driver_;
-  std::vector<Lane*> all_;
-  std::exception_ptr failure_;  // null: no failure
-};
+constexpr std::int64_t kHostStagingBytes = 4096;  // for barriers, and for times of collectives in parts
 
 class StreamedWork final : public ScopedWork {
  public:
@@ -100,6 +70,8 @@ class WorldLane {
     return std::make_unique<StreamedWork>(lanes_, std::move(operation), compute);
   }
 
+  Lane& lane() { return lane_; }
+
  private:
   Lanes& lanes_;
   Lane lane_;
@@ -107,9 +79,9 @@ class WorldLane {
 
 class StreamedCommunicator final : public Communicator {
  public:
-  StreamedCommunicator(Lanes& lanes, CommWorld& host, CommGroup name, const std::vector<std::int64_t>& ranks,
-                       bool reduces)
-      : lanes_(lanes), name_(name), ranks_(ranks), host_staging_(kHostStagingBytes) {
+  StreamedCommunicator(Lanes& lanes, LaneTimes& times, CommWorld& host, CommGroup name,
+                       const std::vector<std::int64_t>& ranks, bool reduces)
+      : lanes_(lanes), times_(times), name_(name), ranks_(ranks), host_staging_(kHostStagingBytes) {
     const Tensor staging{
         .data = host_staging_.data(), .dtype = DType::kI32, .rank = 1, .shape = {kHostStagingBytes / 4}};
     host_ = host.CreateGroup(name, ranks, staging);
@@ -119,10 +91,14 @@ class StreamedCommunicator final : public Communicator {
     reductions_ = std::make_unique<WorldLane>(lanes, *host_, std::move(all), rank(), kReductionChannel,
                                               LinkUse::kReductions,
                                               fmt::format("{} group of {} ranks", Name(name), size()));
+    times_.Add(reductions_->lane(), *host_);
   }
 
   ~StreamedCommunicator() override {
-    if (reductions_ != nullptr) reductions_->BeginLeave();
+    if (reductions_ != nullptr) {
+      times_.Remove(reductions_->lane());
+      reductions_->BeginLeave();
+    }
     for (const auto& [key, lane] : messages_) lane->BeginLeave();
   }
 
@@ -201,6 +177,7 @@ class StreamedCommunicator final : public Communicator {
   }
 
   Lanes& lanes_;
+  LaneTimes& times_;
   const CommGroup name_;
   const std::vector<std::int64_t> ranks_;
   std::vector<char> host_staging_;
@@ -218,12 +195,16 @@ class StreamedWorld final : public CommWorld {
   std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks,
                                             const Tensor& staging) override {
     if (ranks.size() == 1) return host_->CreateGroup(name, ranks, Tensor{});
-    return std::make_unique<StreamedCommunicator>(lanes_, *host_, name, ranks, staging.data != nullptr);
+    return std::make_unique<StreamedCommunicator>(lanes_, times_, *host_, name, ranks,
+                                                  staging.data != nullptr);
   }
+
+  CollectiveTimes* collective_times() override { return &times_; }
 
  private:
   const std::unique_ptr<CommWorld> host_;
   Lanes lanes_;
+  LaneTimes times_{lanes_};
 };
 
 }  // namespace

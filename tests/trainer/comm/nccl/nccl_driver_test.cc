@@ -178,6 +178,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   library.Say("s{} waits for e{}", Number(stream), Number(event));
   return cudaSuccess;
 }
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  *event = Make<cudaEvent_t>();
+  library.Say("event e{} with time", Number(*event));
+  return cudaSuccess;
+}
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   *event = Make<cudaEvent_t>();
   library.Say("event e{}, flags {}", Number(*event), flags);
@@ -192,7 +197,15 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  library.Say("wait for e{}", Number(event));
+  return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  library.Say("from e{} to e{}", Number(from), Number(to));
+  *milliseconds = 12.5f;
+  return cudaSuccess;
+}
 
 }  // extern "C"
 
@@ -370,6 +383,19 @@ TEST_F(NcclDriver, StreamsHavePriorityAndEventsAreReused) {
                                           "record e2 on s1", "s1 waits for e2", "record e2 on s1"));
   driver_.reset();
   EXPECT_THAT(library.Take(), ElementsAre("destroy e2"));
+}
+
+TEST_F(NcclDriver, TimesAreThoseOfTheDevice) {
+  const QueueId one = driver_->CreateQueue(), other = driver_->CreateQueue();
+  library.Take();
+  const TimeId from = driver_->RecordTime(one), to = driver_->RecordTime(other);
+  EXPECT_THAT(library.Take(),
+              ElementsAre("event e3 with time", "record e3 on s1", "event e4 with time", "record e4 on s2"));
+  EXPECT_DOUBLE_EQ(driver_->SecondsBetween(from, to), 0.0125);
+  EXPECT_THAT(library.Take(), ElementsAre("wait for e3", "wait for e4", "from e3 to e4"));
+  driver_->Release(from);
+  driver_->Release(to);
+  EXPECT_THAT(library.Take(), ElementsAre("destroy e3", "destroy e4"));
 }
 
 TEST(NcclApi, NamesMissingFunction) {

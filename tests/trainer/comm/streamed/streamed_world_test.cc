@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -16,9 +18,13 @@
 namespace autocfg::trainer {
 namespace {
 
+using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
 
 struct Journal {
   std::vector<std::string> lines;
@@ -26,7 +32,9 @@ struct Journal {
   std::function<void(const std::string& link)> fail;  // if set: called by IsBusy of every link; throws
   std::vector<int> aborted;
   std::function<void()> host_wait;
-  int events_open = 0;
+  HookPace pace = HookPace::kSeldom;
+  int events_open = 0;                       // and times
+  std::map<std::int64_t, double> reached_s;  // by number of the time
 
   std::vector<std::string> Take() { return std::exchange(lines, {}); }
 };
@@ -46,6 +54,15 @@ class RecordingDriver final : public StreamDriver {
   }
   void Wait(QueueId queue, EventId event) override { Say("q{} waits for e{}", Number(queue), Number(event)); }
   void Release(EventId) noexcept override { --journal_.events_open; }
+  TimeId RecordTime(QueueId queue) override {
+    ++journal_.events_open;
+    Say("time t{} on q{}", ++times_, Number(queue));
+    return TimeId{times_};
+  }
+  double SecondsBetween(TimeId from, TimeId to) override {
+    return journal_.reached_s.at(Number(to)) - journal_.reached_s.at(Number(from));
+  }
+  void Release(TimeId) noexcept override { --journal_.events_open; }
   std::string NewKey() override { return std::string(kLinkKeyBytes, 'k'); }
   LinkId Join(const std::string&, int rank, int size, LinkUse use, const std::string& name) override {
     Say("join as {} of {} for {}", rank, size, use == LinkUse::kMessages ? "messages" : "reductions");
@@ -68,7 +85,10 @@ class RecordingDriver final : public StreamDriver {
   void BeginLeave(LinkId link) noexcept override { Say("begin to leave l{}", Number(link)); }
   void Leave(LinkId link) noexcept override { Say("leave l{}", Number(link)); }
   void Abort(LinkId link) noexcept override { journal_.aborted.push_back(static_cast<int>(Number(link))); }
-  void SetHostWaitHook(std::function<void()> hook) override { journal_.host_wait = std::move(hook); }
+  void SetHostWaitHook(std::function<void()> hook, HookPace pace) override {
+    journal_.host_wait = std::move(hook);
+    journal_.pace = pace;
+  }
 
  private:
   template <typename Id>
@@ -81,14 +101,15 @@ class RecordingDriver final : public StreamDriver {
   }
 
   Journal& journal_;
-  std::int64_t queues_ = 0, events_ = 0, links_ = 0;
+  std::int64_t queues_ = 0, events_ = 0, times_ = 0, links_ = 0;
   std::map<std::int64_t, int> busy_;
   std::map<std::int64_t, std::string> names_;
 };
 
 class AnyStream final : public Stream {
  public:
-  void Synchronize() override { FAIL() << "the host waited for a stream"; }
+  void Synchronize() override { EXPECT_TRUE(may_wait) << "the host waited for a stream"; }
+  bool may_wait = false;
 };
 
 Tensor At(std::uintptr_t address, std::int64_t elements) {
@@ -241,6 +262,131 @@ TEST_F(StreamedWorld, DeviceFailureKeepsItsType) {
     EXPECT_THROW(send->Wait(), DeviceOutOfMemory);
   }  // destroying works without waiting throws nothing
   EXPECT_THROW(data->AllReduce(At(64, 10), ReduceOp::kSum, stream_), DeviceOutOfMemory);
+}
+
+// A host world whose peer reached each collective at a given time.
+class PeerWorld final : public CommWorld {
+ public:
+  explicit PeerWorld(std::vector<double> reached_s) : reached_s_(std::move(reached_s)) {}
+
+  std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks,
+                                            const Tensor& staging) override {
+    return std::make_unique<Group>(null_->CreateGroup(name, ranks, staging), reached_s_);
+  }
+
+ private:
+  class Group final : public Communicator {
+   public:
+    Group(std::unique_ptr<Communicator> null, const std::vector<double>& reached_s)
+        : null_(std::move(null)), reached_s_(reached_s) {}
+    int rank() const override { return null_->rank(); }
+    int size() const override { return null_->size(); }
+    std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream&) override {
+      EXPECT_EQ(op, ReduceOp::kMax);
+      EXPECT_EQ(tensor.Elements(), static_cast<std::int64_t>(reached_s_.size()));
+      for (std::size_t i = 0; i < reached_s_.size(); ++i)
+        tensor.As<double>()[i] = std::max(tensor.As<double>()[i], reached_s_[i]);
+      return CompleteWork();
+    }
+    std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp op,
+                                        Stream& stream) override {
+      return null_->ReduceScatter(whole, part, op, stream);
+    }
+    std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream& stream) override {
+      return null_->AllGather(part, whole, stream);
+    }
+    std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {
+      return null_->Send(tensor, peer, channel, stream);
+    }
+    std::unique_ptr<Work> Recv(const Tensor& tensor, int peer, int channel, Stream& stream) override {
+      return null_->Recv(tensor, peer, channel, stream);
+    }
+    void Barrier() override { null_->Barrier(); }
+
+   private:
+    const std::unique_ptr<Communicator> null_;
+    const std::vector<double>& reached_s_;
+  };
+
+  const std::vector<double> reached_s_;
+  const std::unique_ptr<CommWorld> null_ = CreateNullWorld(0, 2);
+};
+
+double SteadyNow() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// A collective begins when its lane reaches it, and not before it begins on the peer. Only those issued
+// between begin and end are timed. Times of hours: the host's clock, which also counts, is no matter.
+TEST_F(StreamedWorld, TimesTheCollectivesOfAStep) {
+  constexpr double kHour = 3600, kLate = kHour / 2, kAlmost = kHour / 10;
+  // On the peer's clock, which began before this rank's.
+  world_ = CreateStreamedWorld(
+      std::make_unique<RecordingDriver>(journal_),
+      std::make_unique<PeerWorld>(std::vector{kLate + 3 * kHour, kLate + 4 * kHour, kLate + 99 * kHour}));
+  auto group = Make(CommGroup::kData, true);
+  CollectiveTimes& times = *world_->collective_times();
+  EXPECT_THROW(times.Spans(0, 0), std::logic_error);
+  journal_.busy = 2;
+  auto before = group->AllReduce(At(64, 1), ReduceOp::kSum, stream_);
+  EXPECT_THAT(journal_.Take(), ElementsAre("record e1 on q0", "join as 0 of 2 for reductions"));
+  stream_.may_wait = true;
+  const double origin_s = SteadyNow();
+  times.Begin(stream_);
+  stream_.may_wait = false;
+  EXPECT_THAT(journal_.Take(), Each("time t1 on q0")) << "several times if the host was interrupted";
+  EXPECT_EQ(journal_.pace, HookPace::kOften);
+  before->Wait();
+  EXPECT_THAT(journal_.Take(),
+              ElementsAre("q1 waits for e1", "reduce 1 from 64 on q1", "record e2 on q1", "q0 waits for e2"))
+      << "it was issued before the step";
+  std::vector<std::unique_ptr<Work>> works;
+  for (int i = 0; i < 3; ++i) works.push_back(group->AllReduce(At(64, 2), ReduceOp::kSum, stream_));
+  works.back()->Wait();
+  EXPECT_THAT(journal_.Take(), IsSupersetOf({"q1 waits for e3", "time t2 on q1", "reduce 2 from 64 on q1",
+                                             "time t3 on q1", "time t7 on q1"}));
+  works.clear();  // their times stay
+  times.End();
+  EXPECT_EQ(journal_.pace, HookPace::kSeldom);
+  group->AllReduce(At(64, 4), ReduceOp::kSum, stream_)->Wait();
+  EXPECT_THAT(journal_.Take(), Not(Contains(HasSubstr("time")))) << "after the step";
+
+  for (const auto& [time, hours] :
+       {std::pair(1, 100), {2, 101}, {3, 105}, {4, 105}, {5, 106}, {6, 107}, {7, 110}})
+    journal_.reached_s[time] = hours * kHour;
+  const std::vector<TimeSpan> spans = times.Spans(origin_s, kLate);
+  ASSERT_EQ(spans.size(), 3u);
+  EXPECT_NEAR(spans[0].start_s, 3 * kHour, kAlmost) << "the peer's";
+  EXPECT_NEAR(spans[0].end_s, 5 * kHour, kAlmost);
+  EXPECT_NEAR(spans[1].start_s, 5 * kHour, kAlmost) << "this rank's";
+  EXPECT_NEAR(spans[1].end_s, 6 * kHour, kAlmost);
+  EXPECT_EQ(spans[2].start_s, spans[2].end_s) << "clocks that differ";
+  EXPECT_NEAR(spans[2].end_s, 10 * kHour, kAlmost);
+  before.reset();
+  EXPECT_EQ(journal_.events_open, 0);
+}
+
+// Messages are hidden by what the program knows of them (search/breakdown/step_breakdown.h).
+TEST_F(StreamedWorld, TimesNoMessages) {
+  auto group = Make(CommGroup::kPipeline, true);
+  stream_.may_wait = true;
+  world_->collective_times()->Begin(stream_);
+  journal_.Take();
+  group->Send(At(64, 1), 1, 0, stream_)->Wait();
+  world_->collective_times()->End();
+  EXPECT_THAT(world_->collective_times()->Spans(0, 0), IsEmpty());
+  EXPECT_THAT(journal_.Take(), Not(Contains(HasSubstr("time"))));
+}
+
+// The rank does not wait for its peers if it knows that it has failed.
+TEST_F(StreamedWorld, TimesOfAFailedLaneThrow) {
+  auto group = Make(CommGroup::kData, true);
+  stream_.may_wait = true;
+  world_->collective_times()->Begin(stream_);
+  group->AllReduce(At(64, 1), ReduceOp::kSum, stream_)->Wait();
+  world_->collective_times()->End();
+  journal_.fail = [](const std::string& link) { throw CommError(link + ": remote process exited"); };
+  EXPECT_THROW(world_->collective_times()->Spans(0, 0), CommError);
 }
 
 TEST_F(StreamedWorld, RejectsInvalidOperations) {
