@@ -103,13 +103,10 @@ TrainConfig ScaledResiduals(const char* precision) {
   return c;
 }
 
-// Norms on the outputs of blocks, and on both ends of them, with biases and scaled residuals. At the rate of
-// the other models, the loss of the first one rises, and rounding the initial weights to bf16 alone changes
-// the gradient's norm by 5% in the second step; at this rate by 0.2%, which is what it does to the others.
+// Norms on the outputs of blocks, and on both ends of them, with biases and scaled residuals.
 TrainConfig NormedOutputs(const char* precision) {
   TrainConfig c = NormedTokens(precision);
   c.model.norm_placement = NormPlacement::kOutput;
-  c.lr.lr = 1e-3;
   return c;
 }
 TrainConfig NormedEnds(const char* precision) {
@@ -216,18 +213,26 @@ TEST_F(EmulatedGpu, StepsDoNotDependOnWhenStreamsRun) {
   }
 }
 
+// Adam's first updates have the signs of the gradients, and rounding decides the signs of small ones. At the
+// rate of the other tests, that alone changes the third step's norm by up to 13%, by another amount on each kind
+// of CPU. At this rate it changes norms by 0.2% and losses by 0.02% (24 runs with other seeds).
 TEST_F(EmulatedGpu, Bf16StepsAreCloseToThoseOfTheCpu) {
-  for (const auto& make :
-       {Gpt2, Llama, NormedHeads, NormedTokens, Alibi, ScaledResiduals, NormedOutputs, NormedEnds}) {
-    const test::TrainedRun cpu = test::RunAsThreads(make("fp32"));
-    TrainConfig c = make("bf16");
+  for (const auto& [name, make] :
+       {std::pair("GPT-2", &Gpt2), std::pair("Llama", &Llama), std::pair("normed heads", &NormedHeads),
+        std::pair("normed tokens", &NormedTokens), std::pair("ALiBi", &Alibi),
+        std::pair("scaled residuals", &ScaledResiduals), std::pair("normed outputs", &NormedOutputs),
+        std::pair("normed ends", &NormedEnds)}) {
+    TrainConfig c = make("fp32");
+    c.lr.lr = 1e-3;
+    const test::TrainedRun cpu = test::RunAsThreads(c);
+    c.workload.precision = *ParsePrecision("bf16");
     for (const ParallelPlan& plan :
          {ParallelPlan{}, ParallelPlan{{.tp = 2, .pp = 2}},
           ParallelPlan{{.dp = 2}, {.recompute = Recompute::kFull}},
           ParallelPlan{{.pp = 2}, {.recompute = Recompute::kSelective, .attention = Attention::kUnfused}}}) {
-      SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
+      SCOPED_TRACE(::testing::Message() << name << ": " << PlanText(plan));
       c.plan = plan;
-      ExpectLosses(RunProcesses(c, "cuda"), cpu.steps, 2e-2);
+      ExpectLosses(RunProcesses(c, "cuda"), cpu.steps, 2e-3);
     }
   }
 }
