@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include "base/statistics.h"
@@ -74,11 +75,14 @@ std::string CalibrationReport(const Measurements& measurements, const ClusterFit
 }
 
 std::string SkippedText(const Measurements& measurements) {
+  constexpr std::string_view kRepetition = "it repeats";  // which names another line each
+  const auto repetitions =
+      std::count_if(measurements.skipped.begin(), measurements.skipped.end(),
+                    [&](const SkippedRow& row) { return row.reason.starts_with(kRepetition); });
   std::map<std::string, std::vector<std::int64_t>> lines;
   for (const SkippedRow& row : measurements.skipped) {
-    // Repetitions name another line each.
-    lines[row.reason.starts_with("it repeats") ? "they repeat earlier lines" : row.reason].push_back(
-        row.line);
+    const bool together = repetitions > 1 && row.reason.starts_with(kRepetition);
+    lines[together ? "they repeat earlier lines" : row.reason].push_back(row.line);
   }
   std::string text;
   for (auto& [reason, at] : lines) {

@@ -81,9 +81,7 @@ void ReadBatches(const ReadingOptions& options, SettingReader& read, RunDraft& r
 
 void ReadZero(SettingReader& read, RunDraft& run) {
   ParallelPlan& plan = run.plan;
-  plan.zero_stage = read.Whole(deepspeed::kStage, 0, 0);
-  if (plan.zero_stage > 3)
-    read.Fail(*read.Find(deepspeed::kStage), fmt::format("is {}; give 0 to 3", plan.zero_stage));
+  plan.zero_stage = read.Whole(deepspeed::kStage, 0, 0, 3);
   const bool overlaps = read.Flag(deepspeed::kGradOverlap, plan.zero_stage == 3);
   plan.grad_overlap = overlaps && plan.zero_stage >= 2 && plan.pp == 1;
   constexpr std::int64_t kDefaultPrefetch = 50'000'000;

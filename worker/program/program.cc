@@ -220,10 +220,12 @@ class Signals {
       while (sigwait(&set_, &signal) != 0) {
       }
       base::StartEndLimit();
+      if (!over_) spdlog::info("{}: ending", signal == SIGTERM ? "SIGTERM" : "SIGINT");
       End();
     });
   }
   ~Signals() {
+    over_ = true;
     // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): the thread waits for the signal and receives it
     pthread_kill(thread_.native_handle(), SIGTERM);
     thread_.join();
@@ -255,6 +257,7 @@ class Signals {
 
   sigset_t set_;
   std::atomic<bool> came_{false};
+  std::atomic<bool> over_{false};  // the signal comes from this object's end
   absl::Mutex mutex_;
   Worker* worker_ ABSL_GUARDED_BY(mutex_) = nullptr;
   base::ServiceManager* manager_ ABSL_GUARDED_BY(mutex_) = nullptr;

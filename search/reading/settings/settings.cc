@@ -15,8 +15,6 @@
 namespace autocfg {
 namespace {
 
-constexpr std::int64_t kMostSize = (std::int64_t{1} << 31) - 1;
-
 std::string ValueOf(const Setting& setting) { return fmt::format("{}", fmt::join(setting.values, " ")); }
 
 // Returns a whole number, also one that is written 5e7; nothing for another text, or one above kMostSize.
@@ -66,7 +64,8 @@ const Setting* SettingReader::Known(std::string_view name) {
   return nullptr;
 }
 
-std::int64_t SettingReader::Whole(std::string_view name, std::int64_t otherwise, std::int64_t least) {
+std::int64_t SettingReader::Whole(std::string_view name, std::int64_t otherwise, std::int64_t least,
+                                  std::int64_t most) {
   const Setting* setting = Known(name);
   if (setting == nullptr) return otherwise;
   const std::optional<std::int64_t> value =
@@ -76,9 +75,9 @@ std::int64_t SettingReader::Whole(std::string_view name, std::int64_t otherwise,
                                base::Printable(ValueOf(*setting))));
     return otherwise;
   }
-  if (!value || *value < least) {
+  if (!value || *value < least || *value > most) {
     Fail(*setting, fmt::format("is '{}'; give a whole number from {} to {}",
-                               base::Printable(ValueOf(*setting)), least, kMostSize));
+                               base::Printable(ValueOf(*setting)), least, most));
     return otherwise;
   }
   return *value;

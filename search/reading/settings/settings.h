@@ -15,6 +15,7 @@
 namespace autocfg {
 
 inline constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
+inline constexpr std::int64_t kMostSize = (std::int64_t{1} << 31) - 1;  // of a whole number
 
 struct Setting {
   std::string name;                 // "--micro-batch-size", "model.micro_batch_size"
@@ -55,7 +56,8 @@ class SettingReader {
   bool Has(std::string_view name) { return Find(name) != nullptr; }
 
   // Return the default if the file lacks it. A wrong type or range is an error.
-  std::int64_t Whole(std::string_view name, std::int64_t otherwise, std::int64_t least = 1);
+  std::int64_t Whole(std::string_view name, std::int64_t otherwise, std::int64_t least = 1,
+                     std::int64_t most = kMostSize);
   double Real(std::string_view name, double otherwise);
   bool Flag(std::string_view name, bool otherwise = false);
   std::string Text(std::string_view name, std::string_view otherwise = "");

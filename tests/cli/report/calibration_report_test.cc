@@ -52,5 +52,16 @@ TEST(CalibrationReport, NamesIrregularShapes) {
                         "  hidden=3072,seq_len=2048,tp=8, micro_batch=4\n"));
 }
 
+TEST(CalibrationReport, GathersSkippedRowsByReason) {
+  Measurements steps = TwoSteps();
+  steps.skipped = {{.line = 15, .reason = "it repeats line 2"}};
+  EXPECT_EQ(SkippedText(steps), "1 row skipped, line 15: it repeats line 2\n");
+  steps.skipped.push_back({.line = 16, .reason = "it repeats line 3"});
+  steps.skipped.push_back({.line = 17, .reason = "its step time is 0"});
+  EXPECT_EQ(SkippedText(steps),
+            "1 row skipped, line 17: its step time is 0\n"
+            "2 rows skipped, lines 15, 16: they repeat earlier lines\n");
+}
+
 }  // namespace
 }  // namespace autocfg::cli

@@ -158,6 +158,12 @@ TEST(PersonsFiles, SectionsOfDeepSpeedAreObjects) {
             "a.json:1: bf16 is no object; write {\"enabled\": true} or {\"enabled\": false}");
   EXPECT_THAT(status("\"fp16\": false"), HasSubstr("fp16 is no object"));
   EXPECT_THAT(status("\"zero_optimization\": true"), HasSubstr("write {\"stage\": 1}"));
+  for (const char* stage : {"\"one\"", "4", "-1"}) {
+    EXPECT_THAT(status(absl::StrCat("\"zero_optimization\": {\"stage\": ", stage, "}").c_str()),
+                HasSubstr("a whole number"))
+        << stage;
+  }
+  EXPECT_THAT(status("\"zero_optimization\": {\"stage\": 4}"), HasSubstr("from 0 to 3"));
   EXPECT_EQ(status("\"zero_optimization\": false, \"bf16\": {\"enabled\": true}"), "");
 }
 

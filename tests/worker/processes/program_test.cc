@@ -121,6 +121,8 @@ TEST_F(WorkerProgramTest, RunsUntilSignalled) {
     EXPECT_NE(finished.err.find("autocfg-worker: studies/1/trials/1, attempt 1: ended after "),
               std::string::npos)
         << finished.err;
+    const std::string why = signal == SIGTERM ? "SIGTERM: ending\n" : "SIGINT: ending\n";
+    EXPECT_NE(finished.err.find("autocfg-worker: " + why), std::string::npos) << finished.err;
   }
 }
 
