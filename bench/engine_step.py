@@ -10,6 +10,7 @@ Prints one JSON object. The chosen interpreter must have torch (Debian: python3-
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -51,6 +52,8 @@ def main():
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--python", default="/usr/bin/python3")
     args = parser.parse_args()
+    if shutil.which(args.python) is None or subprocess.run([args.python, "-c", "import torch"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        sys.exit(f"engine_step: {args.python} has no torch; install python3-torch, or name another interpreter with --python")
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     models = {"gpt2-124m": "search/data/models/gpt2-124m.json", "llama-125m": "bench/llama_125m.json"}
     json.dump({name: compare(args, os.path.join(root, file)) for name, file in models.items()}, sys.stdout, indent=1)
