@@ -13,6 +13,7 @@
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
 #include "search/text/cluster_json.h"
+#include "search/text/engines.h"
 #include "search/text/model_json.h"
 
 namespace autocfg::test {
@@ -53,8 +54,11 @@ inline Workload WorkloadOf(const PublishedRun& run) {
           .precision = *ParsePrecision("fp16")};
 }
 
+// Returns the preset's cluster, with the training step of Megatron-LM.
 inline ClusterSpec ClusterOf(const PublishedRun& run) {
-  return *PresetCluster(fmt::format("a100-80gb-sxm:{}x8", run.gpus / 8));
+  ClusterSpec cluster = *PresetCluster(fmt::format("a100-80gb-sxm:{}x8", run.gpus / 8));
+  cluster.engine = *EngineNamed("megatron");
+  return cluster;
 }
 
 // Returns the canonical plan: scatter_gather is set if a pipeline has tensor groups.

@@ -1,5 +1,5 @@
-// Compares predictions without hardware with published runs. They use initial device figures, of which only
-// one rate of matrix products was fitted.
+// Compares predictions without hardware with published runs. No figure of the device or the engine was fitted
+// to measured steps.
 #include <cmath>
 #include <iostream>
 #include <string>
@@ -27,7 +27,7 @@ TEST(Sc21, StepTimesFromPublishedRates) {
   EXPECT_NEAR(PublishedSeconds(kSc21Runs[9]), 102.63, 0.01);
 }
 
-TEST(Sc21, PredictedWithin15Percent) {
+TEST(Sc21, EachIsWithin9PercentAndTheMeanWithin4Point5) {
   double sum = 0;
   for (const PublishedRun& run : kSc21Runs) {
     const ParallelPlan plan = PlanOf(run);
@@ -50,11 +50,13 @@ TEST(Sc21, PredictedWithin15Percent) {
         "{:+5.1f}%\n",
         run.model, published, prediction.step_time_s, 100 * error, percent(whole_messages), percent(fused));
     RecordProperty(std::string("error_percent_") + run.model, fmt::format("{:.1f}", 100 * error));
-    EXPECT_LE(std::abs(error), 0.15) << run.model << ", " << PlanText(plan);
+    EXPECT_LE(std::abs(error), 0.09) << run.model << ", " << PlanText(plan);
     EXPECT_TRUE(prediction.feasible) << run.model << ": the published run fitted; " << prediction.reason;
     sum += std::abs(error);
   }
-  std::cout << fmt::format("mean absolute error {:.1f}%\n", 100 * sum / kSc21Runs.size());
+  const double mean = sum / static_cast<double>(kSc21Runs.size());
+  std::cout << fmt::format("mean absolute error {:.1f}%\n", 100 * mean);
+  EXPECT_LE(mean, 0.045);
 }
 
 // Among plans of the kind of 2021.

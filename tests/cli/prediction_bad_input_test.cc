@@ -181,7 +181,7 @@ TEST(PredictionBadInput, ClusterFilesNameTheFigure) {
   EXPECT_EQ(assumed.exit_code, 0) << assumed.err;
   EXPECT_THAT(assumed.err,
               testing::AllOf(testing::HasSubstr("note: "), testing::HasSubstr("of a100-80gb-sxm are assumed"),
-                             testing::HasSubstr("efficiency.matmul 0.72"),
+                             testing::HasSubstr("efficiency.matmul 0.78"),
                              testing::HasSubstr("efficiency.overlap_contention 0.6"),
                              testing::HasSubstr("overhead_bytes 2147483648"),
                              testing::HasSubstr("intra_node_latency_s 2.5e-06"),

@@ -28,7 +28,7 @@ TEST(TypicalFigures, MissingFiguresComeFromThePreset) {
   cluster.groups[0].intra_node_latency_s.reset();
   cluster.groups[0].inter_node_latency_s.reset();
   EXPECT_THAT(AssumeTypicalFigures(cluster),
-              AllOf(HasSubstr("efficiency.matmul 0.72"), HasSubstr("efficiency.op_overhead_s 4e-06"),
+              AllOf(HasSubstr("efficiency.matmul 0.78"), HasSubstr("efficiency.op_overhead_s 4e-06"),
                     HasSubstr("inter_node_latency_s 5e-06")));
   EXPECT_EQ(cluster.groups[0], typical);
 }
