@@ -2,7 +2,8 @@
 // step, times all of its matrix products alone, including those of attention: the same shapes, the same
 // number of times, through the same BLAS.
 //
-// usage: autocfg_engine_bench STEPS MODEL_FILE. Prints one JSON object. The first step and the first round of
+// usage: autocfg_engine_bench STEPS MODEL_FILE. Prints one JSON object, with the kernels of the BLAS: those that
+// ranks would run. The first step and the first round of
 // products are a warm-up and are not counted.
 #include <chrono>
 #include <cstdlib>
@@ -21,6 +22,7 @@
 #include "search/text/model_json.h"
 #include "trainer/calibrate/scratch_op.h"
 #include "trainer/comm/rendezvous.h"
+#include "trainer/program/blas_restart.h"
 #include "trainer/run/rank_trainer.h"
 
 namespace autocfg {
@@ -141,7 +143,8 @@ int Main(int steps, const std::string& file) {
   const auto stream = backend.device->CreateStream();
   StepProducts products(config, trainer.program(), *backend.device, *backend.ops, *stream);
 
-  nlohmann::json result = {{"engine_step_s", nlohmann::json::array()},
+  nlohmann::json result = {{"blas_kernels", cpu::ChosenBlasCore()},
+                           {"engine_step_s", nlohmann::json::array()},
                            {"matrix_products_s", nlohmann::json::array()},
                            {"loss", nlohmann::json::array()}};
   for (int step = 0; step <= steps; ++step) {
@@ -161,6 +164,7 @@ int Main(int steps, const std::string& file) {
 }  // namespace autocfg
 
 int main(int argc, char** argv) {
+  autocfg::trainer::RestartForBlas(argv);
   const int steps = argc == 3 ? std::atoi(argv[1]) : 0;
   if (steps < 1 || steps > 1000) {
     std::cerr << "usage: autocfg_engine_bench STEPS (1 to 1000) MODEL_FILE\n";

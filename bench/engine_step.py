@@ -2,7 +2,8 @@
 """Compares the time of the engine's step of two small models (sequence 256, micro batch 4, one thread) with two others.
 
 The models are GPT-2 124M and a Llama of like size (bench/llama_125m.json). Reports for each the ratio of its step to the engine's matrix
-products alone, and to eager PyTorch's step. All run in turns on this machine.
+products alone, and to eager PyTorch's step. All run in turns on this machine. PyTorch is told to use those kernels of
+OpenBLAS that the engine uses: by itself it may choose slower ones.
 
 usage: engine_step.py BUILD_DIR [--rounds 3] [--steps 4] [--python /usr/bin/python3]
 Prints one JSON object. The chosen interpreter must have torch (Debian: python3-torch).
@@ -16,8 +17,8 @@ import subprocess
 import sys
 
 
-def run(command):
-    environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+def run(command, **variables):
+    environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", **variables)
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         sys.exit(f"engine_step: {' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
@@ -29,7 +30,8 @@ def compare(args, model):
     engine, products, torch, version = [], [], [], ""
     for _ in range(args.rounds):
         ours = run([os.path.join(args.build_dir, "bin", "autocfg_engine_bench"), str(args.steps), model])
-        theirs = run([args.python, os.path.join(here, "pytorch_step.py"), model, "--steps", str(args.steps + 1)])
+        theirs = run([args.python, os.path.join(here, "pytorch_step.py"), model, "--steps", str(args.steps + 1)],
+                     **({"OPENBLAS_CORETYPE": ours["blas_kernels"]} if ours["blas_kernels"] else {}))
         engine += ours["engine_step_s"]
         products += ours["matrix_products_s"]
         torch += theirs["step_time_s"][1:]
@@ -38,6 +40,7 @@ def compare(args, model):
                for name, times in (("engine", engine), ("matrix_products", products), ("torch", torch))}
     return {
         "torch_version": version,
+        "blas_kernels": ours["blas_kernels"],
         "median_s": medians,
         "engine_over_matrix_products": medians["engine"] / medians["matrix_products"],
         "engine_over_torch": medians["engine"] / medians["torch"],
