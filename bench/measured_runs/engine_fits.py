@@ -1,6 +1,6 @@
 """Runs of a publication, predicted by an engine whose figures were fitted to the other publications alone.
 
-Most figures of an engine's file were fitted to published runs, those that they are compared with among them. Here,
+Some figures of three engines' files were fitted to published runs, those that they are compared with among them. Here,
 each publication is left out in turn: of a few values of each fitted figure, those are taken that predict the other
 publications of that engine best, each of which counts as much as the others. Its other figures, and the device's, stay.
 """

@@ -11,8 +11,8 @@ namespace autocfg {
 //
 // First figures: models of this kind miss runs that they were not fitted to by 8 to 9% (one standard
 // deviation), of which 1.64 cover 90%. The rest allows for devices without any observed run. Real runs lose
-// time in more ways than they gain it: no published run examined lies below, and 91% of 45 runs on many nodes
-// of A100s (measurements published with vTrain, 2024) lie within; 84% would with 20% above. A calibrated
+// time in more ways than they gain it: 6 of 296 published runs lie below, and 82% of 45 runs on many nodes of
+// A100s (measurements published with vTrain, 2024) lie within. A calibrated
 // cluster's interval comes from its fit.
 inline constexpr double kUncalibratedBelow = 0.20;
 inline constexpr double kUncalibratedAbove = 0.30;
@@ -23,7 +23,7 @@ inline constexpr double kUncalibratedAbove = 0.30;
 // This is an upper figure, from the step times of small GPTs on A100s in the measurements published with
 // vTrain (2024). There a layer's forward, recomputation and backward take at least 3.0 to 3.2 ms on one GPU
 // (130 us for each of our 24 computes), and 3.7 to 5.0 ms over eight (up to 185 us for each of 27). Work
-// outside the layers adds to that. With this figure, the upper bound is above 93% of those step times
+// outside the layers adds to that. With this figure, the upper bound is above 89% of those step times
 // (bench/results/accuracy.json, one_node_without_fit).
 inline constexpr double kScriptedHostOpSeconds = 170e-6;
 

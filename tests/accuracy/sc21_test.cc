@@ -1,5 +1,5 @@
 // Compares predictions without hardware with published runs. No figure of the device or the engine was fitted
-// to measured steps.
+// to measured steps, but they were chosen with these runs known.
 #include <cmath>
 #include <iostream>
 #include <string>

@@ -257,7 +257,7 @@ class Signals {
 
   sigset_t set_;
   std::atomic<bool> came_{false};
-  std::atomic<bool> over_{false};  // the signal comes from this object's end
+  std::atomic<bool> over_{false};  // set by the destructor, whose own SIGTERM is not logged
   absl::Mutex mutex_;
   Worker* worker_ ABSL_GUARDED_BY(mutex_) = nullptr;
   base::ServiceManager* manager_ ABSL_GUARDED_BY(mutex_) = nullptr;
