@@ -2,9 +2,8 @@
 // step, times all of its matrix products alone, including those of attention: the same shapes, the same
 // number of times, through the same BLAS.
 //
-// usage: autocfg_engine_bench STEPS MODEL_FILE. Prints one JSON object, with the kernels of the BLAS: those that
-// ranks would run. The first step and the first round of
-// products are a warm-up and are not counted.
+// usage: autocfg_engine_bench STEPS MODEL_FILE. Prints one JSON object; blas_kernels are those of OpenBLAS,
+// chosen as for ranks. The first step and the first round of products are a warm-up and are not counted.
 #include <chrono>
 #include <cstdlib>
 #include <fstream>

@@ -214,8 +214,8 @@ TEST_F(EmulatedGpu, StepsDoNotDependOnWhenStreamsRun) {
 }
 
 // Adam's first updates have the signs of the gradients, and rounding decides the signs of small ones. At the
-// rate of the other tests, that alone changes the third step's norm by up to 13%, by another amount on each kind
-// of CPU. At this rate it changes norms by 0.2% and losses by 0.02% (24 runs with other seeds).
+// rate of the other tests, that alone changes the third step's norm by up to 13%, by another amount on each
+// kind of CPU. At this rate it changes norms by 0.2% and losses by 0.02% (24 runs with other seeds).
 TEST_F(EmulatedGpu, Bf16StepsAreCloseToThoseOfTheCpu) {
   for (const auto& [name, make] :
        {std::pair("GPT-2", &Gpt2), std::pair("Llama", &Llama), std::pair("normed heads", &NormedHeads),
