@@ -2,8 +2,8 @@
 """Compares the time of the engine's step of two small models (sequence 256, micro batch 4, one thread) with two others.
 
 The models are GPT-2 124M and a Llama of like size (bench/llama_125m.json). Reports for each the ratio of its step to the engine's matrix
-products alone, and to eager PyTorch's step. All run in turns on this machine. PyTorch is told to use those kernels of
-OpenBLAS that the engine uses: by itself it may choose slower ones.
+products alone, and to eager PyTorch's step. All run in turns on this machine. If PyTorch uses OpenBLAS, it is told
+to use the same kernels as the engine: by itself it may choose slower ones.
 
 usage: engine_step.py BUILD_DIR [--rounds 3] [--steps 4] [--python /usr/bin/python3]
 Prints one JSON object. The chosen interpreter must have torch (Debian: python3-torch).
@@ -55,8 +55,12 @@ def main():
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--python", default="/usr/bin/python3")
     args = parser.parse_args()
-    if shutil.which(args.python) is None or subprocess.run([args.python, "-c", "import torch"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
-        sys.exit(f"engine_step: {args.python} has no torch; install python3-torch, or name another interpreter with --python")
+    if shutil.which(args.python) is None:
+        sys.exit(f"engine_step: {args.python} does not exist; name an interpreter that has torch with --python")
+    found = subprocess.run([args.python, "-c", "import torch"], capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        sys.exit(f"engine_step: {args.python} cannot import torch ({found.stderr.strip().splitlines()[-1]}); install python3-torch, "
+                 "or name another interpreter with --python")
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     models = {"gpt2-124m": "search/data/models/gpt2-124m.json", "llama-125m": "bench/llama_125m.json"}
     json.dump({name: compare(args, os.path.join(root, file)) for name, file in models.items()}, sys.stdout, indent=1)

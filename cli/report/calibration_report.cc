@@ -75,14 +75,14 @@ std::string CalibrationReport(const Measurements& measurements, const ClusterFit
 }
 
 std::string SkippedText(const Measurements& measurements) {
-  constexpr std::string_view kRepetition = "it repeats";  // which names another line each
+  constexpr std::string_view kRepetition = "it repeats";  // and another line in each
   const auto repetitions =
       std::count_if(measurements.skipped.begin(), measurements.skipped.end(),
                     [&](const SkippedRow& row) { return row.reason.starts_with(kRepetition); });
   std::map<std::string, std::vector<std::int64_t>> lines;
   for (const SkippedRow& row : measurements.skipped) {
-    const bool together = repetitions > 1 && row.reason.starts_with(kRepetition);
-    lines[together ? "they repeat earlier lines" : row.reason].push_back(row.line);
+    const bool is_one_of_many = repetitions > 1 && row.reason.starts_with(kRepetition);
+    lines[is_one_of_many ? "they repeat earlier lines" : row.reason].push_back(row.line);
   }
   std::string text;
   for (auto& [reason, at] : lines) {

@@ -61,7 +61,7 @@ std::string RateText(const Throughput& rates) {
                      base::CountText(std::llround(rates.tokens_per_s_per_gpu)));
 }
 
-// Returns "122.6 TFLOP/s a rank, MFU 39.3%".
+// Returns "130.7 TFLOP/s a rank, MFU 41.9%".
 std::string ModelFlopsText(const Throughput& rates) {
   if (!(rates.model_flops_per_s_per_gpu > 0)) return "-";
   std::string text = FlopsText(rates.model_flops_per_s_per_gpu) + " a rank";

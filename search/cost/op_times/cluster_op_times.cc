@@ -1,5 +1,6 @@
 #include "search/cost/op_times/cluster_op_times.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "fmt/format.h"
@@ -58,7 +59,8 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
   if (!links.ok()) return links.status();
 
   auto times = std::shared_ptr<ClusterOpTimes>(new ClusterOpTimes());
-  times->device_ = {.flops_per_s = *peak * efficiency.matmul * engine.matmul,
+  // An engine that does better than its device's figure still does no better than the peak.
+  times->device_ = {.flops_per_s = *peak * std::min(efficiency.matmul * engine.matmul, 1.0),
                     .k_half = efficiency.matmul_k_half * engine.matmul_k_half,
                     .bytes_per_s = group.device.memory_bytes_per_s * efficiency.memory * engine.memory,
                     .multiprocessors = group.device.multiprocessors};

@@ -22,7 +22,7 @@ struct EngineProfile {
   // Seconds in which its host issues one of our ops, where the cluster does not say; empty: not known.
   std::optional<double> host_op_s = {};
   // What it reaches of the device's efficiencies.
-  double matmul = 1;
+  double matmul = 1;         // at most the device's peak
   double matmul_k_half = 1;  // of the inner dimension at which half the rate is reached
   double memory = 1;
   double intra_node = 1;

@@ -15,8 +15,8 @@
 namespace autocfg {
 
 inline constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
-inline constexpr std::int64_t kMostSize =
-    (std::int64_t{1} << 31) - 1;  // largest whole number that a file may give
+// The largest whole number that a file may give.
+inline constexpr std::int64_t kMostSize = (std::int64_t{1} << 31) - 1;
 
 struct Setting {
   std::string name;                 // "--micro-batch-size", "model.micro_batch_size"

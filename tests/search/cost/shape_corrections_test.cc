@@ -6,14 +6,18 @@
 #include <cstdint>
 #include <numeric>
 
+#include "tests/support/block_shapes.h"
+
 namespace autocfg {
 namespace {
+
+using test::kShape;
+using test::WithMicroBatch;
+using test::WithTp;
 
 BlockCorrections Corrections(std::vector<ShapeCorrection> shapes) {
   return {.prior_sigma = 0.2, .own = 0.25, .octaves = 2, .shapes = std::move(shapes)};
 }
-
-constexpr BlockShape kShape{.hidden = 1024, .seq_len = 2048, .micro_batch = 2, .tp = 4};
 
 TEST(ShapeCorrections, WithoutMeasuredShapesThePriorRemains) {
   const LogCorrection none = ShapeCorrections().At(kShape);
@@ -52,18 +56,6 @@ TEST(ShapeCorrections, FarFromAllOfThemTheModelRemains) {
       corrections.At({.hidden = 1 << 20, .seq_len = 1 << 20, .micro_batch = 1 << 20, .tp = 1});
   EXPECT_NEAR(far.mean, 0, 1e-6);
   EXPECT_NEAR(far.sigma, 0.2, 1e-6);
-}
-
-BlockShape WithMicroBatch(std::int64_t micro_batch) {
-  BlockShape shape = kShape;
-  shape.micro_batch = micro_batch;
-  return shape;
-}
-
-BlockShape WithTp(std::int64_t tp) {
-  BlockShape shape = kShape;
-  shape.tp = tp;
-  return shape;
 }
 
 // All microbatches of kShape.

@@ -52,7 +52,7 @@ ClusterSpec Truth() {
   ClusterSpec truth = *PresetCluster("a100-80gb-sxm:1x8");
   NodeGroup& group = truth.groups.front();
   group.host_op_s = 9e-5;
-  group.device.efficiency.matmul *= 0.944;
+  group.device.efficiency.matmul *= 0.94;
   group.device.efficiency.optimizer = 0.5;
   group.device.efficiency.data_exposed = 0.6;
   group.device.efficiency.intra_node_message = 0.05;

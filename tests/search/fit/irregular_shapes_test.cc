@@ -6,21 +6,14 @@
 #include <optional>
 #include <vector>
 
+#include "tests/support/block_shapes.h"
+
 namespace autocfg {
 namespace {
 
-constexpr BlockShape kShape{.hidden = 1024, .seq_len = 2048, .micro_batch = 2, .tp = 4};
-
-BlockShape WithMicroBatch(std::int64_t micro_batch) {
-  BlockShape shape = kShape;
-  shape.micro_batch = micro_batch;
-  return shape;
-}
-BlockShape WithTp(std::int64_t tp) {
-  BlockShape shape = kShape;
-  shape.tp = tp;
-  return shape;
-}
+using test::kShape;
+using test::WithMicroBatch;
+using test::WithTp;
 
 IrregularShapes One(const BlockShape& shape) { return {shape, false, kIrregularSigma}; }
 IrregularShapes Family(BlockShape shape) {

@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <optional>
+#include <string>
 
 #include "search/cost/op_times/cluster_op_times.h"
+#include "search/plan/hardware_flops.h"
 #include "search/plan/plan_text.h"
 #include "search/predict/predict_plan.h"
 #include "search/text/cluster_json.h"
@@ -41,6 +44,25 @@ TEST(EnginePrediction, OursIsTheDefault) {
   const PlanPrediction own = ask("tp=8,mbs=2");
   EXPECT_EQ(own.prediction.step_time_s, before);
   EXPECT_EQ(own.engine, "autocfg");
+}
+
+// An engine's share of a device's figure was found on other devices.
+TEST(EnginePrediction, NoProductIsFasterThanThePeak) {
+  constexpr std::int64_t kSize = 16384;
+  for (const std::string& engine : EngineNames()) {
+    for (const std::string& device : DevicePresetNames()) {
+      SCOPED_TRACE(engine + " on " + device);
+      ClusterSpec cluster = *PresetCluster(device + ":1x8");
+      cluster.engine = *EngineNamed(engine);
+      const Precision precision = *ParsePrecision("fp16");
+      const std::optional<double> peak = PeakFlops(cluster.groups.front().device, precision);
+      if (!peak) continue;  // a CPU
+      const auto times = ClusterOpTimes::Create(cluster, precision);
+      ASSERT_TRUE(times.ok()) << times.status();
+      const OpDesc product{.kind = OpKind::kMatmul, .dtype = DType::kF16, .dims = {kSize, kSize, kSize}};
+      EXPECT_GE((*times)->Seconds(product, ParallelPlan{}), 2.0 * kSize * kSize * kSize / *peak);
+    }
+  }
 }
 
 TEST(EnginePrediction, WholeLayersRepeatTheLastProductAndItsSum) {
