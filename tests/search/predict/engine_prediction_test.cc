@@ -51,7 +51,7 @@ TEST(EnginePrediction, NoProductIsFasterThanThePeak) {
   constexpr std::int64_t kSize = 16384;
   for (const std::string& engine : EngineNames()) {
     for (const std::string& device : DevicePresetNames()) {
-      SCOPED_TRACE(engine + " on " + device);
+      SCOPED_TRACE(::testing::Message() << engine << " on " << device);
       ClusterSpec cluster = *PresetCluster(device + ":1x8");
       cluster.engine = *EngineNamed(engine);
       const Precision precision = *ParsePrecision("fp16");
