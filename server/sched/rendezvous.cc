@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "fmt/format.h"
@@ -50,7 +51,7 @@ Rendezvous::~Rendezvous() { Close(); }
 absl::Status Rendezvous::Bring(Attempt& attempt, const ShareOfAttempt& share, const JoinRequest& request) {
   const auto found = attempt.gatherings.find(request.sequence);
   if (found == attempt.gatherings.end()) {
-    // After a coordinator restart, the first gathering is accepted with any sequence.
+    // A coordinator that kept no gatherings may have answered some: the first one has any sequence.
     const bool begun = !attempt.gatherings.empty();
     const std::int64_t newest = begun ? attempt.gatherings.rbegin()->first : 0;
     if (begun && request.sequence > newest &&
@@ -58,8 +59,8 @@ absl::Status Rendezvous::Bring(Attempt& attempt, const ShareOfAttempt& share, co
       return absl::FailedPreconditionError(
           fmt::format("gathering {} is out of order: {} is in flight or the last", request.sequence, newest));
     }
-    // Its values were dropped, or were lost with the coordinator before this one. Who is at a later gathering
-    // has its answer and will not join again.
+    // Its values were dropped, or never kept. Who is at a later gathering has its answer and will not join
+    // again.
     if (begun && request.sequence < newest)
       return absl::FailedPreconditionError(fmt::format(
           "gathering {} is over, and its values are gone: {} is the last", request.sequence, newest));
@@ -114,15 +115,38 @@ void Rendezvous::DropOld(Attempt& attempt) const {
   }
 }
 
-Rendezvous::Answers Rendezvous::Complete(const AttemptKey& key, Attempt& attempt, std::int64_t sequence) {
-  Gathering& gathering = attempt.gatherings[sequence];
-  gathering.complete = true;
-  const Values all = Gathered(gathering);
+bool Rendezvous::Knows(const AttemptKey& key) {
+  absl::MutexLock lock(&mutex_);
+  return attempts_.contains(key);
+}
+
+Rendezvous::Attempt Rendezvous::Restored(const KeptGathering& kept) {
+  Gathering gathering{.name = kept.name, .deadline = {}, .values = kept.values, .complete = true};
+  for (const auto& [first, values] : kept.values) {
+    gathering.ranks += static_cast<std::int32_t>(values.size());
+    gathering.bytes += BytesOf(values);
+  }
+  Attempt attempt;
+  attempt.gatherings.emplace(kept.sequence, std::move(gathering));
+  return attempt;
+}
+
+Rendezvous::Answers Rendezvous::Complete(const AttemptKey& key, std::int64_t sequence,
+                                         const absl::Status& stored) {
   Answers answers;
+  absl::MutexLock lock(&mutex_);
+  const auto attempt = attempts_.find(key);
+  if (attempt == attempts_.end()) return answers;  // broken meanwhile, and answered
+  const auto gathering = attempt->second.gatherings.find(sequence);
+  if (gathering == attempt->second.gatherings.end()) return answers;  // late
+  if (gathering->second.complete) return answers;                     // a repeated call stored it too
+  gathering->second.complete = stored.ok();
+  const absl::StatusOr<Values> all =
+      stored.ok() ? absl::StatusOr<Values>(Gathered(gathering->second)) : absl::StatusOr<Values>(stored);
   for (Waiting& call : waiting_.TakeIf(
            [&](const Waiting&each, SteadyTime) { return each.attempt == key && each.sequence == sequence; }))
     answers.push_back([answer = std::move(call.answer), all] { answer(all); });
-  DropOld(attempt);
+  DropOld(attempt->second);
   return answers;
 }
 
@@ -150,6 +174,13 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
 
   const AttemptKey key(share->job, share->attempt);
   const LeaseKey lease{request.lease_id, request.fencing_token};
+  std::optional<KeptGathering> kept;  // by the coordinator before this one
+  if (!Knows(key)) {
+    auto found = store_.FindGathering(*share);
+    if (!found.ok()) return reject(found.status());
+    kept = *std::move(found);
+  }
+  std::optional<KeptGathering> full;  // to be stored
   Answers answers;
   CallId id = 0;
   {
@@ -157,6 +188,7 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
     if (closed_) {
       answers.push_back([answer = std::move(answer)] { answer(CoordinatorClosing()); });
     } else {
+      if (kept) attempts_.try_emplace(key, Restored(*kept));
       Attempt& attempt = attempts_[key];
       attempt.ranks = share->job_ranks;
       attempt.shares[lease] = {share->first_rank, share->ranks};
@@ -175,14 +207,13 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
           });
         }
         if (gathering.values.size() == 1) wakeup_.Set();  // it has a deadline now
-        if (gathering.ranks == attempt.ranks) {
-          Answers all = Complete(key, attempt, request.sequence);
-          answers.insert(answers.end(), all.begin(), all.end());
-        }
+        if (gathering.ranks == attempt.ranks)
+          full = {.name = gathering.name, .sequence = request.sequence, .values = gathering.values};
       }
     }
   }
   RunAll(answers);
+  if (full) RunAll(Complete(key, request.sequence, store_.KeepGathering(*share, *full)));
   return id;
 }
 

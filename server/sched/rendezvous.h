@@ -3,9 +3,10 @@
 // thread waits for each call. Thread-safe.
 //
 // Memory is bounded: the values of one share in a gathering, those of a gathering, and those of complete
-// gatherings. An attempt is dropped once none of its leases that joined is held. If this object's thread was
-// late (the process was stopped, say), the time limits are put off by as much. Answers run on this object's
-// thread or a caller's thread, never under its lock.
+// gatherings. An attempt is dropped once none of its leases that joined is held. A gathering is stored before
+// anyone gets its answer: whoever had none when the coordinator ended gets it from the next one. If this
+// object's thread was late (the process was stopped, say), the time limits are put off by as much. Answers run
+// on this object's thread or a caller's thread, never under its lock.
 #pragma once
 
 #include <cstdint>
@@ -66,6 +67,7 @@ class Rendezvous {
   // - Aborted: the attempt is being stopped, or the call was repeated
   // - DeadlineExceeded: not all shares joined within `barrier` of the first
   // - Unavailable: after Close()
+  // - the store's error if it cannot keep the gathering; a repeated call tries again
   CallId Join(const JoinRequest& request, JoinAnswer answer) ABSL_LOCKS_EXCLUDED(mutex_);
   // The caller is gone: calls its answer with Cancelled. Its values remain.
   void CallerGone(CallId id) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -107,8 +109,11 @@ class Rendezvous {
 
   absl::Status Bring(Attempt& attempt, const ShareOfAttempt& share, const JoinRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Answers Complete(const AttemptKey& key, Attempt& attempt, std::int64_t sequence)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Knows(const AttemptKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
+  static Attempt Restored(const KeptGathering& kept);
+  // Answers the callers of a gathering that all have joined, after an attempt to store it.
+  Answers Complete(const AttemptKey& key, std::int64_t sequence, const absl::Status& stored)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   static Values Gathered(const Gathering& gathering);
   void DropOld(Attempt& attempt) const;
   void Loop();

@@ -68,6 +68,13 @@ struct ShareOfAttempt {
   bool others_ended = false;  // another share of the attempt has ended
 };
 
+// A complete gathering of an attempt's shares (server/sched/rendezvous.h).
+struct KeptGathering {
+  std::string name;
+  std::int64_t sequence = 0;
+  std::map<std::int32_t, std::vector<std::string>> values;  // by the share's first rank
+};
+
 // A queued job that waits for busy workers.
 struct WaitingJob {
   JobKey job;
@@ -454,6 +461,11 @@ class Store {
   // FailedPrecondition if the lease is not held.
   virtual absl::StatusOr<ShareOfAttempt> FindShare(const std::string& lease_id,
                                                    std::int64_t fencing_token) = 0;
+  // Keeps a complete gathering of the share's attempt, with the values of all its shares, in place of the one
+  // before. It is kept until the attempt ends; no effect if it has ended.
+  virtual absl::Status KeepGathering(const ShareOfAttempt& share, const KeptGathering& gathering) = 0;
+  // Returns the gathering that is kept of the share's attempt, if any.
+  virtual absl::StatusOr<std::optional<KeptGathering>> FindGathering(const ShareOfAttempt& share) = 0;
   // Marks shares with expired leases as LOST, and updates their attempts and jobs in the same transaction.
   virtual absl::StatusOr<std::vector<EndedLease>> ExpireLeases(double now_s) = 0;
   // Same for leases that could not be renewed because no coordinator was running: their attempts are

@@ -205,6 +205,31 @@ TEST_P(StoreGangSuite, ShareWithOtherStepsIsInvalidAndCorrectable) {
   EXPECT_EQ(State(), v1::TRIAL_STATE_MEASURED);
 }
 
+TEST_P(StoreGangSuite, LastGatheringIsKeptUntilTheAttemptEnds) {
+  Start({2, 1}, /*max_attempts=*/2);
+  const auto share = [&] { return *store_->FindShare(gang_[0].lease_id, gang_[0].fencing_token); };
+  EXPECT_FALSE(store_->FindGathering(share())->has_value());
+  ASSERT_TRUE(
+      store_->KeepGathering(share(), {"addresses", 3, {{0, {"a", ""}}, {2, {std::string("\0\xff", 2)}}}})
+          .ok());
+  ASSERT_TRUE(store_->KeepGathering(share(), {"end", 4, {{0, {"", ""}}, {2, {"z"}}}}).ok());
+  const auto kept = *store_->FindGathering(share());
+  ASSERT_TRUE(kept.has_value());
+  EXPECT_EQ(kept->name, "end");
+  EXPECT_EQ(kept->sequence, 4);
+  EXPECT_EQ(kept->values, (std::map<std::int32_t, std::vector<std::string>>{{0, {"", ""}}, {2, {"z"}}}));
+
+  const ShareOfAttempt before = share();
+  ASSERT_TRUE(Send(0, v1::OUTCOME_FAILED, "killed", v1::FAILURE_KIND_PROCESS).ok());
+  EXPECT_TRUE(store_->FindGathering(before)->has_value()) << "the other share runs";
+  ASSERT_TRUE(Send(1, v1::OUTCOME_CANCELLED, "as told").ok());
+  EXPECT_FALSE(store_->FindGathering(before)->has_value());
+  ASSERT_TRUE(store_->KeepGathering(before, {"late", 5, {{0, {"", ""}}, {2, {"z"}}}}).ok());
+  EXPECT_FALSE(store_->FindGathering(before)->has_value()) << "the attempt has ended";
+  Again(210);
+  EXPECT_FALSE(store_->FindGathering(share())->has_value()) << "of another attempt";
+}
+
 TEST_P(StoreGangSuite, CalibrationsAreMergedOpByOp) {
   const std::int64_t id = NewRunning();
   v1::OpDesc matmul;

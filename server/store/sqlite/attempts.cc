@@ -132,7 +132,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
   Execute(
       R"sql(
         UPDATE shares
-        SET measurement = NULL, calibration = NULL, timeline = NULL
+        SET measurement = NULL, calibration = NULL, timeline = NULL, gathering = NULL
         WHERE job = ? AND attempt = ?)sql",
       job, attempt);
   AddUseOf(study, job, attempt, now_s);
@@ -162,6 +162,42 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
   if (verdict.end == ShareEnd::kCancelled) message = "the worker returned the job";
   SetJobState(job, study, trial, again ? v1::TRIAL_STATE_QUEUED : LastStateOf(verdict.end), message);
   DropDoneJobs(study, job);
+}
+
+absl::Status SqliteStore::KeepGathering(const ShareOfAttempt& share, const KeptGathering& gathering) {
+  return Write([&]() -> absl::Status {
+    for (const auto& [first_rank, values] : gathering.values) {
+      v1::RendezvousRequest brought;
+      brought.set_name(gathering.name);
+      brought.set_sequence(gathering.sequence);
+      brought.mutable_values()->Assign(values.begin(), values.end());
+      Execute(
+          R"sql(
+            UPDATE shares
+            SET gathering = ?
+            WHERE job = ? AND attempt = ? AND first_rank = ?
+                AND EXISTS (SELECT 1 FROM attempts a WHERE a.job = shares.job AND a.number = shares.attempt
+                            AND a.state = ?))sql",
+          brought, share.job, share.attempt, first_rank, kTrialRunning);
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::optional<KeptGathering>> SqliteStore::FindGathering(const ShareOfAttempt& share) {
+  return Read([&]() -> absl::StatusOr<std::optional<KeptGathering>> {
+    std::optional<KeptGathering> found;
+    SQLite::Statement rows = Query(
+        "SELECT first_rank, gathering FROM shares WHERE job = ? AND attempt = ? AND gathering IS NOT NULL",
+        share.job, share.attempt);
+    while (rows.executeStep()) {
+      v1::RendezvousRequest brought;
+      Parse(rows.getColumn(1), brought);
+      if (!found) found = {.name = brought.name(), .sequence = brought.sequence(), .values = {}};
+      found->values[rows.getColumn(0).getInt()] = {brought.values().begin(), brought.values().end()};
+    }
+    return found;
+  });
 }
 
 void SqliteStore::AddUseOf(std::int64_t study, std::int64_t job, std::int64_t attempt, double now_s) {

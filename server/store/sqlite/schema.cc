@@ -362,8 +362,14 @@ DROP INDEX shares_by_worker;
 CREATE INDEX shares_by_worker ON shares (worker, end_s);
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4,  kVersion5, kVersion6,
-                                       kVersion7, kVersion8, kVersion9, kVersion10, kVersion11};
+// What the share brought to the attempt's last complete gathering (a RendezvousRequest without its lease), while
+// the attempt runs.
+constexpr const char* kVersion12 = R"sql(
+ALTER TABLE shares ADD COLUMN gathering BLOB;
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4,  kVersion5,  kVersion6,
+                                       kVersion7, kVersion8, kVersion9, kVersion10, kVersion11, kVersion12};
 
 // SQL function that reads a field of a serialized message; `get` sets the function's result.
 template <typename Message, void (*get)(sqlite3_context*, const Message&, sqlite3_value**)>

@@ -113,6 +113,8 @@ class SqliteStore final : public Store {
   absl::StatusOr<std::vector<std::string>> LeasesToStop() override;
   absl::StatusOr<std::vector<std::string>> WorkersOn(std::int64_t study) override;
   absl::StatusOr<ShareOfAttempt> FindShare(const std::string& lease_id, std::int64_t fencing_token) override;
+  absl::Status KeepGathering(const ShareOfAttempt& share, const KeptGathering& gathering) override;
+  absl::StatusOr<std::optional<KeptGathering>> FindGathering(const ShareOfAttempt& share) override;
   absl::StatusOr<std::vector<EndedLease>> ExpireLeases(double now_s) override;
   absl::StatusOr<std::vector<EndedLease>> WithdrawExpired(double now_s) override;
   absl::StatusOr<std::vector<EndedLease>> LoseGangShares(const WorkerSession& session,

@@ -4,6 +4,8 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "tests/server/sched/sched_fixture.h"
+#include "tests/support/faulty_disk.h"
+#include "tests/support/temp_dir.h"
 
 namespace autocfg::server {
 namespace {
@@ -16,6 +18,9 @@ class RendezvousTest : public SchedFixture {
   void SetUp() override {
     SchedFixture::SetUp();
     Make({});
+    StartAttempt();
+  }
+  void StartAttempt() {
     const WorkerSession a = Register("workers/a", 2);
     const WorkerSession b = Register("workers/b", 2);
     trial_ = Enqueue("tp=4", 4);
@@ -140,9 +145,47 @@ TEST_F(RendezvousTest, CancelledStudyEndsTheWait) {
   EXPECT_EQ(Code(call), absl::StatusCode::kAborted);
 }
 
-// A coordinator may end after it has answered some of a gathering's callers. Its values are lost with it, and
-// the callers go on at different gatherings.
-TEST_F(RendezvousTest, GatheringThatWasAnsweredInPartBeforeARestartFailsAtOnce) {
+// A coordinator may end after it has answered some of a gathering's callers. They do not join it again.
+TEST_F(RendezvousTest, GatheringThatWasAnsweredInPartBeforeARestartIsAnsweredToTheOthers) {
+  for (int i = 0; i < 2; ++i) {
+    Join(first_, i, {"a", "b"});
+    EXPECT_TRUE(Join(second_, i, {"c", "d"}).answer.Wait().ok());
+  }
+  Make({});
+  EXPECT_THAT(*Join(second_, 1, {"c", "d"}).answer.Wait(), ElementsAre("a", "b", "c", "d"));
+  EXPECT_EQ(Code(Join(second_, 1, {"c", "z"})), absl::StatusCode::kInvalidArgument) << "other values";
+  EXPECT_EQ(Code(Join(second_, 3, {"c", "d"})), absl::StatusCode::kFailedPrecondition) << "not the next one";
+
+  Make({});
+  const Call ahead = Join(first_, 2, {"e", "f"});
+  EXPECT_THAT(*Join(second_, 1, {"c", "d"}).answer.Wait(), ElementsAre("a", "b", "c", "d"));
+  EXPECT_FALSE(ahead.answer.there());
+  Join(second_, 2, {"g", "h"});
+  EXPECT_THAT(*ahead.answer.Wait(), ElementsAre("e", "f", "g", "h"));
+}
+
+TEST_F(RendezvousTest, NobodyIsAnsweredBeforeTheGatheringIsStored) {
+  const TempDir dir;
+  FaultyDisk disk(dir.path());
+  rendezvous_->Close();
+  store_ = *OpenSqliteStore(dir.File("a.db"));
+  StartStudy();
+  StartAttempt();
+  Make({});
+  const Call waiting = Join(first_, 0, {"a", "b"});
+  disk.Fail(FaultyDisk::Op::kWrite, 1, SQLITE_FULL, FaultyDisk::kForEver);
+  const Call last = Join(second_, 0, {"c", "d"});
+  EXPECT_TRUE(IsNoSpace(last.answer.Wait().status())) << last.answer.Wait().status();
+  EXPECT_TRUE(IsNoSpace(waiting.answer.Wait().status())) << waiting.answer.Wait().status();
+  disk.Heal();
+  EXPECT_THAT(*Join(second_, 0, {"c", "d"}).answer.Wait(), ElementsAre("a", "b", "c", "d"));
+  EXPECT_THAT(*Join(first_, 0, {"a", "b"}).answer.Wait(), ElementsAre("a", "b", "c", "d"));
+  rendezvous_->Close();
+  store_.reset();  // its files are on the disk
+}
+
+// A coordinator of an earlier version stored no gatherings.
+TEST_F(RendezvousTest, GatheringThatWasNotStoredBeforeARestartFailsAtOnce) {
   const Call ahead = Join(first_, 5, {"a", "b"});
   const Call behind = Join(second_, 4, {"c", "d"});
   EXPECT_EQ(Code(behind), absl::StatusCode::kFailedPrecondition);

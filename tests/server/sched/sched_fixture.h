@@ -61,6 +61,9 @@ class SchedFixture : public testing::Test {
     auto store = OpenMemoryStore();
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
+    StartStudy();
+  }
+  void StartStudy() {
     v1::Study study;
     study.set_fingerprint("f");
     study = *store_->CreateStudy("", study, 0);
