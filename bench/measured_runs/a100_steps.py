@@ -4,13 +4,16 @@ The steps are those of Megatron-DeepSpeed in mixed precision, with all activatio
 2024). A node has 8 GPUs and 800 Gb/s to the others, which is 12.5 GB/s for each GPU.
 """
 import collections
+import concurrent.futures
 import csv
 import io
+import os
 import random
 
 from measured_runs import scores
 
-SEED = 1
+# Which steps are left out together moves the results by as much as they differ from a goal.
+REPEATS = 5
 VOCAB = 51200
 # DeepSpeed's pipeline engine sends each rank of a tensor group's share of a message, and gathers the shares
 # (deepspeed/runtime/pipe/engine.py: is_pipe_partitioned and is_grad_partitioned are on with tensor parallelism).
@@ -67,58 +70,70 @@ def fitted(program, rows, nodes):
     return cluster
 
 
-def folds_of(rows, key, count):
+def folds_of(rows, key, count, seed):
     """Splits the rows into folds of whole keys, in seeded random order; count None: a fold for each key."""
     keys = sorted({key(row) for row in rows})
-    random.Random(SEED).shuffle(keys)
+    random.Random(seed).shuffle(keys)
     fold_of = {one: number % (count or len(keys)) for number, one in enumerate(keys)}
     folds = collections.defaultdict(list)
     for row in rows:
         folds[fold_of[key(row)]].append(row)
+    if len(folds) < 2:
+        raise ValueError("the measured steps are too alike to be split into folds; give more of them")
     return [folds[number] for number in sorted(folds)]
 
 
-def left_out(program, rows, folds, nodes):
-    """Returns rows and pairs: each fold is predicted by a cluster that was fitted to the other folds."""
-    if len(folds) < 2:
-        raise ValueError("the measured steps are too alike to be split into folds; give more of them")
-    order, pairs = [], []
-    for number, fold in enumerate(folds):
-        others = [row for other, some in enumerate(folds) if other != number for row in some]
-        order += fold
-        pairs += predicted(program, fitted(program, others, nodes), fold)
-    assert len(order) == len(rows)
-    return order, pairs
+def left_out(program, rows, repeats, nodes):
+    """Returns rows and pairs of each repeat, a list of folds: each fold is predicted by a cluster that was fitted to the other folds."""
+    def of_fold(folds, number):
+        return predicted(program, fitted(program, [row for other, some in enumerate(folds) if other != number for row in some], nodes),
+                         folds[number])
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
+        waiting = [[threads.submit(of_fold, folds, number) for number in range(len(folds))] for folds in repeats]
+        results = [([row for fold in folds for row in fold], [pair for fold in fits for pair in fold.result()])
+                   for folds, fits in zip(repeats, waiting)]
+    assert all(len(order) == len(pairs) == len(rows) for order, pairs in results)
+    return results
 
 
-def summary(rows, pairs, method):
+def summary(results, method):
+    """Returns the summary of the rows and pairs of all repeats. The worst runs are those of the first one."""
     groups = collections.defaultdict(list)
-    for row, one in zip(rows, pairs):
-        groups[group_of(row)].append(one)
-    return {"method": method} | scores.score(pairs) | {"regret": scores.regret(groups.values()), "worst": scores.worst(pairs)}
+    for number, (rows, pairs) in enumerate(results):
+        for row, one in zip(rows, pairs):
+            groups[number, group_of(row)].append(one)
+    whole = scores.score([one for _, pairs in results for one in pairs])
+    by_repeat = [scores.score(pairs) for _, pairs in results] if len(results) > 1 else []
+    spread = {f"{name}_by_repeat": [one[name] for one in by_repeat]
+              for name in ("mean_absolute_error_percent", "median_absolute_error_percent", "within_interval_percent") if by_repeat}
+    return {"method": method} | whole | spread | {"regret": scores.regret(groups.values()), "worst": scores.worst(results[0][1])}
+
+
+def compared(program, rows, what, nodes, say):
+    """Returns the summaries for steps, by name: without a fit, and left out by each of the ways in `what`."""
+    name, ways = what
+    say(f"steps of {name}: without a fit")
+    results = {f"{name}_without_fit": summary([(rows, predicted(program, CLUSTER, rows))], "preset a100-80gb-sxm, nothing fitted")}
+    for way, key, count, words in ways:
+        say(f"steps of {name}: {words}")
+        seeds = range(1, REPEATS + 1) if count else (1,)  # a fold for each key is the same in each order
+        method = f"{words}, {len(seeds)} times (seeds 1 to {len(seeds)})" if count else words
+        results[f"{name}_{way}"] = summary(left_out(program, rows, [folds_of(rows, key, count, seed) for seed in seeds], nodes), method)
+    return results
 
 
 def one_node(program, rows, say):
     """Returns the summaries for steps within a node, by name."""
-    say("steps of one node: without a fit")
-    results = {"one_node_without_fit": summary(rows, predicted(program, CLUSTER, rows), "preset a100-80gb-sxm, nothing fitted")}
-    for name, key, count, what in (("one_node_leave_group_out", group_of, 3, "groups of steps that differ in their plan alone"),
-                                   ("one_node_leave_shape_out", shape_of, 5, "shapes of layers (hidden, micro_batch, tp)")):
-        say(f"steps of one node: {count} folds of {what}")
-        order, pairs = left_out(program, rows, folds_of(rows, key, count), 1)
-        results[name] = summary(order, pairs, f"{count} folds of {what}, seed {SEED}")
-    return results
+    return compared(program, rows, ("one_node", (
+        ("leave_group_out", group_of, 3, "3 folds of groups of steps that differ in their plan alone"),
+        ("leave_shape_out", shape_of, 5, "5 folds of shapes of layers (hidden, micro_batch, tp)"))), 1, say)
 
 
 def many_nodes(program, rows, say):
     """Returns the summaries for steps over several nodes, by name."""
-    nodes = max(int(row["gpus"]) for row in rows) // 8
-    say("steps of many nodes: without a fit")
-    results = {"many_nodes_without_fit": summary(rows, predicted(program, CLUSTER, rows), "preset a100-80gb-sxm, nothing fitted")}
     identity = {id(row): number for number, row in enumerate(rows)}
-    for name, key, count, what in (("many_nodes_leave_rows_out", lambda row: identity[id(row)], 5, "5 folds of steps"),
-                                   ("many_nodes_leave_size_out", size_of, None, "a fold for each size of model (hidden, layers)")):
-        say(f"steps of many nodes: {what}")
-        order, pairs = left_out(program, rows, folds_of(rows, key, count), nodes)
-        results[name] = summary(order, pairs, f"{what}, seed {SEED}")
-    return results
+    return compared(program, rows, ("many_nodes", (
+        ("leave_rows_out", lambda row: identity[id(row)], 5, "5 folds of steps"),
+        ("leave_size_out", size_of, None, "a fold for each size of model (hidden, layers)"))),
+        max(int(row["gpus"]) for row in rows) // 8, say)

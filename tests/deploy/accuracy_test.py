@@ -198,21 +198,35 @@ class Scores(unittest.TestCase):
 
 
 class Folds(unittest.TestCase):
+    def setUp(self):
+        self.rows = [{"layers": "24", "hidden": "1024", "heads": "16", "seq_len": "1024", "global_batch": str(batch), "micro_batch": "1", "tp": tp,
+                      "pp": "1", "dp": "1", "gpus": "8", "iter_time_ms": "1000"} for batch in (8, 16, 32, 64) for tp in ("1", "2")]
+
     def test_steps_of_one_group_cannot_be_left_out(self):
         with self.assertRaisesRegex(ValueError, "too alike"):
-            a100_steps.left_out(FakeProgram(), [], [[]], 1)
+            a100_steps.folds_of(self.rows[:2], a100_steps.group_of, 3, 1)
 
     def test_no_fold_is_predicted_by_a_fit_to_its_own_groups(self):
-        rows = [{"layers": "24", "hidden": "1024", "heads": "16", "seq_len": "1024", "global_batch": str(batch), "micro_batch": "1", "tp": tp,
-                 "pp": "1", "dp": "1", "gpus": "8", "iter_time_ms": "1000"} for batch in (8, 16, 32, 64) for tp in ("1", "2")]
-        folds = a100_steps.folds_of(rows, a100_steps.group_of, 3)
         program = FakeProgram()
-        order, pairs = a100_steps.left_out(program, rows, folds, 1)
-        self.assertEqual((len(folds), len(order), len(pairs)), (3, 8, 8))
-        for fold, lines in zip(folds, program.fitted_to):
-            batches = {one["global_batch"] for one in fold}
-            self.assertEqual(len(lines), 8 - len(fold))
-            self.assertFalse({line.split(",")[4] for line in lines} & batches)
+        repeats = [a100_steps.folds_of(self.rows, a100_steps.group_of, 3, seed) for seed in (1, 2)]
+        results = a100_steps.left_out(program, self.rows, repeats, 1)
+        self.assertEqual([(len(folds), len(order), len(pairs)) for folds, (order, pairs) in zip(repeats, results)], [(3, 8, 8)] * 2)
+        batches_of_fits = sorted(sorted({line.split(",")[4] for line in lines}) for lines in program.fitted_to)
+        batches_of_folds = [{one["global_batch"] for one in fold} for folds in repeats for fold in folds]
+        self.assertEqual(batches_of_fits, sorted(sorted({"8", "16", "32", "64"} - batches) for batches in batches_of_folds))
+        for folds, (order, pairs) in zip(repeats, results):
+            self.assertEqual(order, [row for fold in folds for row in fold])
+            self.assertEqual([pair.name for pair in pairs], [a100_steps.name_of(row) for row in order])
+
+    def test_summary_is_of_all_repeats(self):
+        group = self.rows[:2]
+        results = [(group, [scores.pair("a", 1, answer(1)), scores.pair("b", 2, answer(2))]),
+                   (group, [scores.pair("a", 1, answer(3)), scores.pair("b", 2, answer(2))])]
+        summary = a100_steps.summary(results, "words")
+        self.assertEqual((summary["rows"], summary["mean_absolute_error_percent"]), (4, 50.0))
+        self.assertEqual(summary["mean_absolute_error_percent_by_repeat"], [0.0, 100.0])
+        self.assertEqual(summary["regret"], {"groups": 2, "mean_percent": 50.0, "worst_percent": 100.0})
+        self.assertNotIn("mean_absolute_error_percent_by_repeat", a100_steps.summary(results[:1], "words"))
 
 
 if __name__ == "__main__":
