@@ -96,9 +96,12 @@ std::string TimeText(const v1::Study& study, double elapsed_s, double budget_s) 
 
 std::string ProgressText(const v1::Study& study, double elapsed_s, double budget_s) {
   const auto& counts = study.counts();
-  std::string text = fmt::format("study {}: {}  {}; measured {} of {}", LastPart(study.name()),
-                                 PhaseText(study), TimeText(study, elapsed_s, budget_s),
-                                 base::CountText(counts.measured()), base::CountText(counts.predicted()));
+  const std::string predicted = base::CountText(counts.predicted());
+  std::string text = fmt::format("study {}: {}  {}; ", LastPart(study.name()), PhaseText(study),
+                                 TimeText(study, elapsed_s, budget_s));
+  text += study.spec().predict_only()
+              ? fmt::format("{} predicted", predicted)
+              : fmt::format("measured {} of {}", base::CountText(counts.measured()), predicted);
   if (study.best().has_measured()) {
     text += fmt::format("; best so far {}  {}", MeasuredText(study.best().measured()),
                         WithShortSplit(study.best().plan_text()));

@@ -34,8 +34,8 @@ class Refusals {
   absl::Status For(std::string_view target) const {
     if (all_.empty()) return absl::OkStatus();
     return absl::UnimplementedError(
-        fmt::format("{0} cannot express {1}; search with --engine {0} for a plan that it can, or export to "
-                    "another target",
+        fmt::format("{0} cannot express {1}; search with --engine {0} (and --predict-only, unless a worker "
+                    "runs it) for a plan that it can, or export to another target",
                     target, fmt::join(all_, "; ")));
   }
 

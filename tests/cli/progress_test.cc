@@ -75,6 +75,11 @@ TEST(Progress, FitsInOneLine) {
       "so far 250 ms +- 0 s (measured)  tp=2");
   study.clear_phase();
   EXPECT_EQ(ProgressText(study, 1, 0).find("study 4: starting  1"), 0u);
+
+  auto predicting = Study();
+  predicting.mutable_spec()->set_predict_only(true);
+  EXPECT_EQ(ProgressText(predicting, 12, 0),
+            "study 4: measuring  12 s, about 30 s left (predicted); 60 predicted");
 }
 
 TEST(Progress, AlwaysShowsTimeLeft) {

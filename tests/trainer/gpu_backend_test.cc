@@ -1,5 +1,5 @@
 // Tests how ranks on GPUs choose their communication. The backend itself runs in
-// tests/multirank/emulated_gpu/emulated_gpu_test.cc.
+// tests/multirank/emulated_gpu.
 #include "trainer/backend/gpu_backend.h"
 
 #include <fmt/format.h>

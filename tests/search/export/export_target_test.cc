@@ -112,8 +112,9 @@ TEST(Export, RefusesWhatATargetCannotExpress) {
   EXPECT_EQ(
       RefusalOf("megatron", "tp=2,pp=4,schedule=zb-h1,tp_overlap=4,p2p_overlap=1"),
       "megatron cannot express schedule=zb-h1 (it has 1f1b and interleaved); tp_overlap=4 without sp=1; "
-      "p2p_overlap=1 without interleaving; search with --engine megatron for a plan that it can, or export "
-      "to another target");
+      "p2p_overlap=1 without interleaving; search with --engine megatron (and --predict-only, unless a "
+      "worker runs it) for "
+      "a plan that it can, or export to another target");
   EXPECT_THAT(RefusalOf("deepspeed", "pp=4,vpp=2,schedule=interleaved"),
               HasSubstr("schedule=interleaved (it has 1f1b)"));
   EXPECT_THAT(RefusalOf("torchtitan", "dp=8,zero=1"), HasSubstr("zero=1"));
