@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "search/plan/cluster/calibration.h"
+#include "search/predict/prediction_interval.h"
 
 namespace autocfg::cli {
 namespace {
@@ -28,9 +29,13 @@ std::string FigureTable(const std::vector<FittedFigure>& figures) {
   return Table(rows);
 }
 
-std::string SigmaLine(const char* where, double sigma) {
+// `faster`: the deviation of steps that are faster than predicted.
+std::string SigmaLine(const char* where, double sigma, double faster) {
   if (sigma == 0) return fmt::format("  {}: none was measured\n", where);
-  return fmt::format("  {}: 90% of the steps within {:.1f}%\n", where, 100 * (std::exp(1.645 * sigma) - 1));
+  const auto percent = [](double s) { return 100 * std::abs(std::exp(kSigmasOf90Percent * s) - 1); };
+  return faster == sigma ? fmt::format("  {}: 90% of the steps within {:.1f}%\n", where, percent(sigma))
+                         : fmt::format("  {}: 90% of the steps from {:.1f}% faster to {:.1f}% slower\n",
+                                       where, percent(-faster), percent(sigma));
 }
 
 std::string IrregularText(const std::vector<IrregularShapes>& groups) {
@@ -59,8 +64,9 @@ std::string CalibrationReport(const Measurements& measurements, const ClusterFit
   text += FigureTable(calibration.figures);
   text += IrregularText(calibration.layers.irregular);
   text += "\nsteps (each predicted as if it had been left out)\n";
-  text += SigmaLine("within a node", calibration.one_node_sigma);
-  text += SigmaLine("over several nodes", calibration.many_nodes_sigma);
+  text += SigmaLine("within a node", calibration.one_node_sigma, calibration.one_node_sigma);
+  text += SigmaLine("over several nodes", calibration.many_nodes_sigma,
+                    calibration.many_nodes_sigma / kSlowerOverFaster);
   std::vector<std::size_t> order(errors.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   const std::size_t shown = std::min(kMostFarRows, order.size());

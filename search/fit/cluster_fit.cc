@@ -30,8 +30,6 @@ using Eigen::VectorXd;
 constexpr double kDegreesOfFreedom = 4;  // of the robust loss
 constexpr double kLeastSigma = 0.001;    // of measured steps: clocks and schedulers
 constexpr double kFirstSigma = 0.1;
-// Delays of steps over several nodes are common: how far slower ones scatter, over how far faster ones do.
-constexpr double kSlowerOverFaster = 2;
 // The deviations of shapes that are tried, over those given.
 constexpr std::array kShapePriorScales = {1.0, 0.5, 0.25, 0.1};
 constexpr double kHopeless = 100;           // so much less evidence: no smaller scale is tried
@@ -401,7 +399,9 @@ ClusterFit Fit::ResultOf(const Unknowns& x, const VectorXd& residuals, const Der
     VectorXd row = VectorXd::Zero(covariance.rows());
     for (const auto& [effect, value] : RowOf(d, i)) row(effect) = value;
     const double leverage = std::min(0.9, Weight(i, residuals(i)) * row.dot(covariance * row));
-    left_out[class_of_[static_cast<std::size_t>(i)]].push_back(residuals(i) / (1 - leverage));
+    const StepClass c = class_of_[static_cast<std::size_t>(i)];
+    const double residual = residuals(i) / (1 - leverage);
+    left_out[c].push_back(c == kManyNodes && residual < 0 ? kSlowerOverFaster * residual : residual);
   }
   calibration.one_node_sigma = CoveringSigma(left_out[kOneNode]);
   calibration.many_nodes_sigma = CoveringSigma(left_out[kManyNodes]);

@@ -20,12 +20,13 @@ bool SetUncalibratedInterval(Prediction& prediction, CostModel& costs, const Par
   return true;
 }
 
-double CalibratedSigma(const Prediction& prediction, CostModel& costs, const ParallelPlan& plan) {
+void SetCalibratedInterval(Prediction& prediction, CostModel& costs, const ParallelPlan& plan) {
   const Calibration& calibration = *costs.cluster().calibration;
   const bool one_node = RankCount(plan) <= costs.cluster().groups.front().gpus_per_node;
   const double seen = one_node ? calibration.one_node_sigma : calibration.many_nodes_sigma;
   const double other = one_node ? calibration.many_nodes_sigma : calibration.one_node_sigma;
-  const double step = seen > 0 ? seen : std::hypot(kUnseenNodesSigma, other);
+  const double slower = seen > 0 ? seen : std::hypot(kUnseenNodesSigma, other);
+  const double faster = seen > 0 && !one_node ? slower / kSlowerOverFaster : slower;
 
   // The share of the blocks: of the pipeline, as in its last stage, which has the output layer.
   const Breakdown& parts = prediction.breakdown;
@@ -35,15 +36,11 @@ double CalibratedSigma(const Prediction& prediction, CostModel& costs, const Par
   const double stage_s = costs.CostsOf(plan).stages.back().Total();
   const double output_layer = stage_s > 0 ? std::fmin(output_layer_s / stage_s, 1) : 0;
   const CostModel::Corrections corrections = costs.CorrectionsOf(plan);
-  const double layers_sigma = pipeline * (1 - output_layer) * corrections.layer.sigma;
-  const double output_layer_sigma = pipeline * output_layer * corrections.output_layer.sigma;
-  return std::hypot(step, layers_sigma, output_layer_sigma);
-}
-
-void SetCalibratedInterval(Prediction& prediction, CostModel& costs, const ParallelPlan& plan) {
-  const double factor = std::exp(kSigmasOf90Percent * CalibratedSigma(prediction, costs, plan));
-  prediction.step_time_low_s = prediction.step_time_s / factor;
-  prediction.step_time_high_s = prediction.step_time_s * factor;
+  const double blocks = std::hypot(pipeline * (1 - output_layer) * corrections.layer.sigma,
+                                   pipeline * output_layer * corrections.output_layer.sigma);
+  const auto factor = [&](double step) { return std::exp(kSigmasOf90Percent * std::hypot(step, blocks)); };
+  prediction.step_time_low_s = prediction.step_time_s / factor(faster);
+  prediction.step_time_high_s = prediction.step_time_s * factor(slower);
 }
 
 bool SetDescribedInterval(Prediction& prediction, CostModel& costs, const ParallelPlan& plan) {

@@ -41,12 +41,13 @@ inline constexpr double kSigmasOf90Percent = 1.645;
 // (kUncalibratedBelow).
 inline constexpr double kUnseenNodesSigma = 0.12;
 
-// Returns the standard deviation of log(measured / predicted): that of the calibration's own steps, and those
-// of the plan's blocks, which are large for shapes unlike all that was measured, by their share of the step.
-// Requires a cluster with a calibration and the prediction of this plan by `costs`.
-double CalibratedSigma(const Prediction& prediction, CostModel& costs, const ParallelPlan& plan);
+// Delays of steps over several nodes are common: how far slower ones scatter, over how far faster ones do.
+inline constexpr double kSlowerOverFaster = 2;
 
-// Sets the low and high bounds around step_time_s by that deviation. Requires the same.
+// Sets the low and high bounds around step_time_s by two deviations of log(measured / predicted), to the side
+// of faster and of slower steps: that of the calibration's own steps, and those of the plan's blocks, which
+// are large for shapes unlike all that was measured, by their share of the step. Requires a cluster with a
+// calibration and the prediction of this plan by `costs`.
 void SetCalibratedInterval(Prediction& prediction, CostModel& costs, const ParallelPlan& plan);
 
 // Sets them by the cluster's calibration if it has one, else as SetUncalibratedInterval; returns what that

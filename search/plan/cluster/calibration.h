@@ -71,7 +71,8 @@ struct FittedFigure {
 struct Calibration {
   std::int64_t measurements = 0;
   // Standard deviations of the logarithm of measured over predicted time, of steps whose shapes were
-  // measured: within one node, and over several. 0: no such step was measured.
+  // measured: within one node, and of slower ones over several (search/predict/prediction_interval.h). 0: no
+  // such step was measured.
   double one_node_sigma = 0;
   double many_nodes_sigma = 0;
   std::vector<FittedFigure> figures;

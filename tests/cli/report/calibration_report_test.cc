@@ -40,6 +40,12 @@ TEST(CalibrationReport, SaysHowWellEachFigureIsKnownAndWhichStepsAreFarthest) {
   EXPECT_THAT(text, HasSubstr("over several nodes: none was measured"));
   EXPECT_LT(text.find("line 3: +22.1%"), text.find("line 2: -1.0%"));
   EXPECT_THAT(text, Not(HasSubstr("irregular")));
+
+  ClusterFit many = Fitted();
+  many.cluster.calibration->many_nodes_sigma = 0.2;
+  EXPECT_THAT(CalibrationReport(TwoSteps(), many),
+              HasSubstr("over several nodes: 90% of the steps from 15.2% faster to 39.0% slower"))
+      << "exp(1.645 * 0.2), exp(-1.645 * 0.1)";
 }
 
 TEST(CalibrationReport, NamesIrregularShapes) {

@@ -11,6 +11,7 @@
 
 #include "search/plan/rank_mesh.h"
 #include "search/predict/predict_plan.h"
+#include "search/predict/prediction_interval.h"
 #include "search/text/cluster_json.h"
 
 namespace autocfg {
@@ -231,6 +232,12 @@ TEST(ClusterFit, IntervalsHoldDelayedSteps) {
     held += p.step_time_low_s <= m.step_time_s && m.step_time_s <= p.step_time_high_s;
   }
   EXPECT_GE(held, left * 8 / 10) << "of " << left;
+
+  const Measurement& seen = steps.rows.front();
+  const Prediction p = PredictPlan(seen.model, seen.workload, fit->cluster, seen.plan)->prediction;
+  const double slower = std::log(p.step_time_high_s / p.step_time_s);
+  EXPECT_NEAR(slower / kSigmasOf90Percent, fit->cluster.calibration->many_nodes_sigma, 0.02);
+  EXPECT_NEAR(std::log(p.step_time_s / p.step_time_low_s), slower / 2, 0.02) << "delays make slower";
 }
 
 // Intervals of what was not measured are wider.
@@ -246,6 +253,8 @@ TEST(ClusterFit, IntervalsWidenAwayFromMeasuredShapes) {
   Measurement m = steps.rows.front();
   const double seen = width(m);
   EXPECT_LT(seen, 0.03);
+  const Prediction one = PredictPlan(m.model, m.workload, fit->cluster, m.plan)->prediction;
+  EXPECT_NEAR(one.step_time_high_s / one.step_time_s, one.step_time_s / one.step_time_low_s, 1e-9);
   m.model = {.layers = 8, .hidden = 512, .heads = 8, .vocab = 51200};
   FillDefaults(m.model, 1024);
   EXPECT_GT(width(m), 3 * seen);
