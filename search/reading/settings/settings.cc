@@ -68,8 +68,8 @@ std::int64_t SettingReader::Whole(std::string_view name, std::int64_t otherwise,
                                   std::int64_t most) {
   const Setting* setting = Known(name);
   if (setting == nullptr) return otherwise;
-  const std::optional<std::int64_t> value =
-      setting->values.size() == 1 ? WholeOf(setting->values.front()) : std::nullopt;
+  std::optional<std::int64_t> value;
+  if (setting->values.size() == 1) value = WholeOf(setting->values.front());
   if (setting->quoted) {
     Fail(*setting, fmt::format("is the text \"{}\"; give a whole number, without quotes",
                                base::Printable(ValueOf(*setting))));
