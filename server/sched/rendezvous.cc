@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "server/names/names.h"
+#include "spdlog/spdlog.h"
 
 namespace autocfg::server {
 namespace {
@@ -93,9 +95,9 @@ absl::Status Rendezvous::Bring(Attempt& attempt, const ShareOfAttempt& share, co
   return absl::OkStatus();
 }
 
-Values Rendezvous::Gathered(const Gathering& gathering) {
+Values Rendezvous::Gathered(const std::map<std::int32_t, std::vector<std::string>>& values) {
   Values all;
-  for (const auto& [first, values] : gathering.values) all.insert(all.end(), values.begin(), values.end());
+  for (const auto& [first, some] : values) all.insert(all.end(), some.begin(), some.end());
   return all;
 }
 
@@ -131,23 +133,45 @@ Rendezvous::Attempt Rendezvous::Restored(const KeptGathering& kept) {
   return attempt;
 }
 
-Rendezvous::Answers Rendezvous::Complete(const AttemptKey& key, std::int64_t sequence,
-                                         const absl::Status& stored) {
-  Answers answers;
-  absl::MutexLock lock(&mutex_);
-  const auto attempt = attempts_.find(key);
-  if (attempt == attempts_.end()) return answers;  // broken meanwhile, and answered
-  const auto gathering = attempt->second.gatherings.find(sequence);
-  if (gathering == attempt->second.gatherings.end()) return answers;  // late
-  if (gathering->second.complete) return answers;                     // a repeated call stored it too
-  gathering->second.complete = stored.ok();
-  const absl::StatusOr<Values> all =
-      stored.ok() ? absl::StatusOr<Values>(Gathered(gathering->second)) : absl::StatusOr<Values>(stored);
+std::vector<JoinAnswer> Rendezvous::TakeCalls(const AttemptKey& key, std::int64_t sequence) {
+  std::vector<JoinAnswer> answers;
   for (Waiting& call : waiting_.TakeIf(
            [&](const Waiting&each, SteadyTime) { return each.attempt == key && each.sequence == sequence; }))
-    answers.push_back([answer = std::move(call.answer), all] { answer(all); });
-  DropOld(attempt->second);
+    answers.push_back(std::move(call.answer));
   return answers;
+}
+
+Rendezvous::Full Rendezvous::Fill(const AttemptKey& key, std::int64_t sequence, Gathering& gathering) {
+  gathering.storing = true;
+  gathering.deadline = SteadyIn(options_.barrier);  // for repeated calls
+  return {.gathering = {.name = gathering.name, .sequence = sequence, .values = gathering.values},
+          .answers = TakeCalls(key, sequence)};
+}
+
+void Rendezvous::Complete(const ShareOfAttempt& share, Full full) {
+  const AttemptKey key(share.job, share.attempt);
+  const std::int64_t sequence = full.gathering.sequence;
+  if (const absl::Status stored = store_.KeepGathering(share, full.gathering); !stored.ok()) {
+    spdlog::warn(
+        "{}, attempt {}: gathering {} is not stored, so the attempt begins again if this coordinator ends "
+        "now: {}",
+        JobName(share.study, share.trial), share.attempt, sequence, std::string(stored.message()));
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    std::vector<JoinAnswer> repeated = TakeCalls(key, sequence);
+    std::move(repeated.begin(), repeated.end(), std::back_inserter(full.answers));
+    if (const auto attempt = attempts_.find(key); attempt != attempts_.end()) {
+      if (const auto found = attempt->second.gatherings.find(sequence);
+          found != attempt->second.gatherings.end()) {
+        found->second.storing = false;
+        found->second.complete = true;
+      }
+      DropOld(attempt->second);
+    }
+  }
+  const Values all = Gathered(full.gathering.values);
+  for (const JoinAnswer& answer : full.answers) answer(all);
 }
 
 CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
@@ -180,7 +204,7 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
     if (!found.ok()) return reject(found.status());
     kept = *std::move(found);
   }
-  std::optional<KeptGathering> full;  // to be stored
+  std::optional<Full> full;
   Answers answers;
   CallId id = 0;
   {
@@ -194,8 +218,8 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
       attempt.shares[lease] = {share->first_rank, share->ranks};
       if (absl::Status status = Bring(attempt, *share, request); !status.ok()) {
         answers.push_back([answer = std::move(answer), status] { answer(status); });
-      } else if (const Gathering& gathering = attempt.gatherings[request.sequence]; gathering.complete) {
-        answers.push_back([answer = std::move(answer), all = Gathered(gathering)] { answer(all); });
+      } else if (Gathering& gathering = attempt.gatherings[request.sequence]; gathering.complete) {
+        answers.push_back([answer = std::move(answer), all = Gathered(gathering.values)] { answer(all); });
       } else if (share->others_ended) {
         answers.push_back([answer = std::move(answer)] { answer(OthersEnded()); });
       } else {
@@ -207,13 +231,13 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
           });
         }
         if (gathering.values.size() == 1) wakeup_.Set();  // it has a deadline now
-        if (gathering.ranks == attempt.ranks)
-          full = {.name = gathering.name, .sequence = request.sequence, .values = gathering.values};
+        if (gathering.ranks == attempt.ranks && !gathering.storing)
+          full = Fill(key, request.sequence, gathering);
       }
     }
   }
   RunAll(answers);
-  if (full) RunAll(Complete(key, request.sequence, store_.KeepGathering(*share, *full)));
+  if (full) Complete(*share, *std::move(full));
   return id;
 }
 
@@ -302,8 +326,10 @@ void Rendezvous::EndLate() {
           [answer = std::move(call.answer), text] { answer(absl::DeadlineExceededError(text)); });
     }
     for (auto& [key, attempt] : attempts_) {
-      std::erase_if(attempt.gatherings,
-                    [&](const auto& each) { return !each.second.complete && each.second.deadline <= now; });
+      std::erase_if(attempt.gatherings, [&](const auto& each) {
+        const Gathering& gathering = each.second;
+        return !gathering.complete && !gathering.storing && gathering.deadline <= now;
+      });
     }
   }
   RunAll(answers);

@@ -4,9 +4,10 @@
 //
 // Memory is bounded: the values of one share in a gathering, those of a gathering, and those of complete
 // gatherings. An attempt is dropped once none of its leases that joined is held. A gathering is stored before
-// anyone gets its answer: whoever had none when the coordinator ended gets it from the next one. If this
-// object's thread was late (the process was stopped, say), the time limits are put off by as much. Answers run
-// on this object's thread or a caller's thread, never under its lock.
+// anyone gets its answer: whoever had none when the coordinator ended gets it from the next one. If it cannot
+// be stored, it is answered all the same. If this object's thread was late (the process was stopped, say), the
+// time limits are put off by as much. Answers run on this object's thread or a caller's thread, never under its
+// lock.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +68,6 @@ class Rendezvous {
   // - Aborted: the attempt is being stopped, or the call was repeated
   // - DeadlineExceeded: not all shares joined within `barrier` of the first
   // - Unavailable: after Close()
-  // - the store's error if it cannot keep the gathering; a repeated call tries again
   CallId Join(const JoinRequest& request, JoinAnswer answer) ABSL_LOCKS_EXCLUDED(mutex_);
   // The caller is gone: calls its answer with Cancelled. Its values remain.
   void CallerGone(CallId id) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -92,7 +92,13 @@ class Rendezvous {
     std::map<std::int32_t, std::vector<std::string>> values;  // by the share's first rank
     std::int32_t ranks = 0;                                   // that have joined
     std::size_t bytes = 0;
+    bool storing = false;  // all have joined; it is complete once it is stored
     bool complete = false;
+  };
+  // A gathering that all have joined, and the calls that wait for it to be stored.
+  struct Full {
+    KeptGathering gathering;
+    std::vector<JoinAnswer> answers;
   };
   struct Attempt {
     std::int32_t ranks = 0;                        // of the job
@@ -111,10 +117,13 @@ class Rendezvous {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Knows(const AttemptKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
   static Attempt Restored(const KeptGathering& kept);
-  // Answers the callers of a gathering that all have joined, after an attempt to store it.
-  Answers Complete(const AttemptKey& key, std::int64_t sequence, const absl::Status& stored)
-      ABSL_LOCKS_EXCLUDED(mutex_);
-  static Values Gathered(const Gathering& gathering);
+  std::vector<JoinAnswer> TakeCalls(const AttemptKey& key, std::int64_t sequence)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Full Fill(const AttemptKey& key, std::int64_t sequence, Gathering& gathering)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Stores the gathering and answers the calls.
+  void Complete(const ShareOfAttempt& share, Full full) ABSL_LOCKS_EXCLUDED(mutex_);
+  static Values Gathered(const std::map<std::int32_t, std::vector<std::string>>& values);
   void DropOld(Attempt& attempt) const;
   void Loop();
   void PutOff(double late_s);  // all deadlines

@@ -1,5 +1,11 @@
-// Gatherings of the workers of a job, on a memory store: results, rejected calls, ends of waits, kept values.
+// Gatherings of the workers of a job: results, rejected calls, ends of waits, kept values, restarts. On a memory
+// store, but for what stores do.
 #include "server/sched/rendezvous.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <string>
+#include <thread>
 
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
@@ -31,6 +37,14 @@ class RendezvousTest : public SchedFixture {
     second_ = assigned->leases[1];
   }
   void TearDown() override { rendezvous_->Close(); }
+  // Begins again, with a store in a file.
+  void UseFile(const std::string& path) {
+    rendezvous_->Close();
+    store_ = *OpenSqliteStore(path);
+    StartStudy();
+    StartAttempt();
+    Make({});
+  }
   void Make(const RendezvousOptions& options) {
     if (rendezvous_) rendezvous_->Close();
     rendezvous_ = std::make_unique<Rendezvous>(*store_, options);
@@ -164,22 +178,57 @@ TEST_F(RendezvousTest, GatheringThatWasAnsweredInPartBeforeARestartIsAnsweredToT
   EXPECT_THAT(*ahead.answer.Wait(), ElementsAre("e", "f", "g", "h"));
 }
 
+TEST_F(RendezvousTest, GatheringIsAnsweredAfterARestartThoughAShareHasEnded) {
+  const TempDir dir;
+  UseFile(dir.File("a.db"));
+  Join(first_, 0, {"a", "b"});
+  EXPECT_TRUE(Join(second_, 0, {"c", "d"}).answer.Wait().ok());
+  ASSERT_TRUE(EndFirst(v1::OUTCOME_MEASURED).ok());
+  rendezvous_->Close();
+  store_.reset();
+  store_ = *OpenSqliteStore(dir.File("a.db"));
+  Make({});
+  EXPECT_THAT(*Join(second_, 0, {"c", "d"}).answer.Wait(), ElementsAre("a", "b", "c", "d"));
+  EXPECT_EQ(Code(Join(second_, 1, {"c", "d"})), absl::StatusCode::kFailedPrecondition);
+}
+
+// The storage is busy until the time limit of the gathering has passed.
 TEST_F(RendezvousTest, NobodyIsAnsweredBeforeTheGatheringIsStored) {
   const TempDir dir;
+  UseFile(dir.File("a.db"));
+  Make({.barrier = absl::Milliseconds(20), .look_period = absl::Milliseconds(1)});
+  SQLite::Database other(dir.File("a.db"), SQLite::OPEN_READWRITE);
+  const Call waiting = Join(first_, 0, {"a", "b"});
+  other.exec("BEGIN IMMEDIATE");
+  Call last;
+  std::thread joins([&] { last = Join(second_, 0, {"c", "d"}); });
+  while (rendezvous_->bytes() < 4) absl::SleepFor(absl::Milliseconds(1));
+  absl::SleepFor(absl::Milliseconds(100));
+  EXPECT_FALSE(waiting.answer.there());
+  other.exec("ROLLBACK");
+  joins.join();
+  EXPECT_THAT(*waiting.answer.Wait(), ElementsAre("a", "b", "c", "d"));
+  EXPECT_THAT(*last.answer.Wait(), ElementsAre("a", "b", "c", "d"));
+  EXPECT_THAT(*Join(first_, 0, {"a", "b"}).answer.Wait(), ElementsAre("a", "b", "c", "d"));
+}
+
+// Its job goes on. What the workers report of it waits until there is room.
+TEST_F(RendezvousTest, GatheringThatCannotBeStoredIsAnsweredAllTheSame) {
+  const TempDir dir;
   FaultyDisk disk(dir.path());
-  rendezvous_->Close();
-  store_ = *OpenSqliteStore(dir.File("a.db"));
-  StartStudy();
-  StartAttempt();
-  Make({});
+  UseFile(dir.File("a.db"));
   const Call waiting = Join(first_, 0, {"a", "b"});
   disk.Fail(FaultyDisk::Op::kWrite, 1, SQLITE_FULL, FaultyDisk::kForEver);
   const Call last = Join(second_, 0, {"c", "d"});
-  EXPECT_TRUE(IsNoSpace(last.answer.Wait().status())) << last.answer.Wait().status();
-  EXPECT_TRUE(IsNoSpace(waiting.answer.Wait().status())) << waiting.answer.Wait().status();
+  EXPECT_THAT(*last.answer.Wait(), ElementsAre("a", "b", "c", "d"));
+  EXPECT_THAT(*waiting.answer.Wait(), ElementsAre("a", "b", "c", "d"));
+  EXPECT_TRUE(IsNoSpace(store_->Health())) << store_->Health();
   disk.Heal();
-  EXPECT_THAT(*Join(second_, 0, {"c", "d"}).answer.Wait(), ElementsAre("a", "b", "c", "d"));
-  EXPECT_THAT(*Join(first_, 0, {"a", "b"}).answer.Wait(), ElementsAre("a", "b", "c", "d"));
+  const Call next = Join(first_, 1, {"e", "f"});
+  Join(second_, 1, {"g", "h"});
+  EXPECT_THAT(*next.answer.Wait(), ElementsAre("e", "f", "g", "h"));
+  Make({});
+  EXPECT_THAT(*Join(second_, 1, {"g", "h"}).answer.Wait(), ElementsAre("e", "f", "g", "h"));
   rendezvous_->Close();
   store_.reset();  // its files are on the disk
 }
