@@ -10,6 +10,7 @@
 #include "cli/terminal/layout.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "search/fit/fitted_figures.h"
 #include "search/plan/cluster/calibration.h"
 #include "search/predict/prediction_interval.h"
 
@@ -27,6 +28,15 @@ std::string FigureTable(const std::vector<FittedFigure>& figures) {
                                  : std::string("not determined")});
   }
   return Table(rows);
+}
+
+// Says of the figures that the steps do not determine which other steps would.
+std::string UndeterminedText(const std::vector<FittedFigure>& figures) {
+  std::vector<std::vector<std::string>> rows = {{"not determined", "steps with these would tell"}};
+  for (const FittedFigure& figure : figures) {
+    if (!figure.known) rows.push_back({figure.name, std::string(FigureToFitOf(figure.name).determined_by)});
+  }
+  return rows.size() == 1 ? "" : "\n" + Table(rows);
 }
 
 // `faster`: the deviation of steps that are faster than predicted.
@@ -62,6 +72,7 @@ std::string CalibrationReport(const Measurements& measurements, const ClusterFit
       "their error after the fit: mean {:.2f}%, median {:.2f}%\n\n",
       calibration.measurements, calibration.layers.shapes.size(), 100 * mean, 100 * base::Median(errors));
   text += FigureTable(calibration.figures);
+  text += UndeterminedText(calibration.figures);
   text += IrregularText(calibration.layers.irregular);
   text += "\nsteps (each predicted as if it had been left out)\n";
   text += SigmaLine("within a node", calibration.one_node_sigma, calibration.one_node_sigma);

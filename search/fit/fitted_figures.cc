@@ -1,5 +1,6 @@
 #include "search/fit/fitted_figures.h"
 
+#include <algorithm>
 #include <array>
 
 namespace autocfg {
@@ -14,51 +15,53 @@ double Given(double value, double otherwise) { return value > 0 ? value : otherw
 constexpr double kLeastShare = 0.001;
 
 constexpr std::array<FigureToFit, 15> kFigures = {{
-    {"efficiency.matmul", 0.06, 0.05, 1, [](const NodeGroup& g) { return g.device.efficiency.matmul; },
+    {"efficiency.matmul", "hidden of 4096 and more, tp=1", 0.06, 0.05, 1,
+     [](const NodeGroup& g) { return g.device.efficiency.matmul; },
      [](NodeGroup& g, double v) { g.device.efficiency.matmul = v; }},
-    {"efficiency.matmul_k_half", 0.3, 1, 10'000,
+    {"efficiency.matmul_k_half", "small and large hidden", 0.3, 1, 10'000,
      [](const NodeGroup& g) { return Given(g.device.efficiency.matmul_k_half, 1); },
      [](NodeGroup& g, double v) { g.device.efficiency.matmul_k_half = v; }},
-    {"efficiency.attention_forward", 0.7, kLeastShare, 2,
+    {"efficiency.attention_forward", "attention=fused, long seq_len, recompute=full", 0.7, kLeastShare, 2,
      [](const NodeGroup& g) { return g.device.efficiency.attention_forward; },
      [](NodeGroup& g, double v) { g.device.efficiency.attention_forward = v; }},
-    {"efficiency.attention_backward", 0.7, kLeastShare, 2,
+    {"efficiency.attention_backward", "attention=fused, long seq_len", 0.7, kLeastShare, 2,
      [](const NodeGroup& g) { return g.device.efficiency.attention_backward; },
      [](NodeGroup& g, double v) { g.device.efficiency.attention_backward = v; }},
-    {"efficiency.attention_head_dim_half", 1, 1, 10'000,
+    {"efficiency.attention_head_dim_half", "attention=fused, small and large heads", 1, 1, 10'000,
      [](const NodeGroup& g) { return Given(g.device.efficiency.attention_head_dim_half, 24); },
      [](NodeGroup& g, double v) { g.device.efficiency.attention_head_dim_half = v; }},
-    {"efficiency.memory", 0.3, 0.05, 1, [](const NodeGroup& g) { return g.device.efficiency.memory; },
+    {"efficiency.memory", "small hidden, large micro_batch", 0.3, 0.05, 1,
+     [](const NodeGroup& g) { return g.device.efficiency.memory; },
      [](NodeGroup& g, double v) { g.device.efficiency.memory = v; }},
-    {"efficiency.op_overhead_s", 0.1, 1e-8, 1e-3,
+    {"efficiency.op_overhead_s", "small hidden and micro_batch", 0.1, 1e-8, 1e-3,
      [](const NodeGroup& g) { return Given(g.device.efficiency.op_overhead_s.value_or(0), 1e-6); },
      [](NodeGroup& g, double v) { g.device.efficiency.op_overhead_s = v; }},
-    {"efficiency.optimizer", 0.5, kLeastShare, 1,
+    {"efficiency.optimizer", "one microbatch a step", 0.5, kLeastShare, 1,
      [](const NodeGroup& g) { return Given(g.device.efficiency.optimizer, g.device.efficiency.memory); },
      [](NodeGroup& g, double v) { g.device.efficiency.optimizer = v; }},
-    {"efficiency.data_exposed", 0.7, kLeastShare, 1,
+    {"efficiency.data_exposed", "several dp, the rest the same", 0.7, kLeastShare, 1,
      [](const NodeGroup& g) { return Given(g.device.efficiency.data_exposed, 1); },
      [](NodeGroup& g, double v) { g.device.efficiency.data_exposed = v; }},
-    {"efficiency.intra_node", 0.15, kLeastShare, 1,
+    {"efficiency.intra_node", "tp above 1 within a node", 0.15, kLeastShare, 1,
      [](const NodeGroup& g) { return g.device.efficiency.intra_node; },
      [](NodeGroup& g, double v) { g.device.efficiency.intra_node = v; }},
-    {"efficiency.inter_node", 0.3, kLeastShare, 1,
+    {"efficiency.inter_node", "dp over nodes, few microbatches", 0.3, kLeastShare, 1,
      [](const NodeGroup& g) { return g.device.efficiency.inter_node; },
      [](NodeGroup& g, double v) { g.device.efficiency.inter_node = v; }, true},
-    {"efficiency.intra_node_message", 1.5, kLeastShare, 1,
+    {"efficiency.intra_node_message", "pp above 1 within a node", 1.5, kLeastShare, 1,
      [](const NodeGroup& g) {
        return Given(g.device.efficiency.intra_node_message, g.device.efficiency.intra_node);
      },
      [](NodeGroup& g, double v) { g.device.efficiency.intra_node_message = v; }},
-    {"efficiency.inter_node_message", 0.5, kLeastShare, 1,
+    {"efficiency.inter_node_message", "several pp over nodes", 0.5, kLeastShare, 1,
      [](const NodeGroup& g) {
        return Given(g.device.efficiency.inter_node_message, g.device.efficiency.inter_node);
      },
      [](NodeGroup& g, double v) { g.device.efficiency.inter_node_message = v; }, true},
-    {"intra_node_latency_s", 0.5, 1e-8, 1e-2,
+    {"intra_node_latency_s", "tp above 1, small hidden and micro_batch", 0.5, 1e-8, 1e-2,
      [](const NodeGroup& g) { return Given(g.intra_node_latency_s.value_or(0), 1e-6); },
      [](NodeGroup& g, double v) { g.intra_node_latency_s = v; }},
-    {"host_op_s", 1.5, 1e-8, 1e-2,
+    {"host_op_s", "small hidden and micro_batch", 1.5, 1e-8, 1e-2,
      [](const NodeGroup& g) { return Given(g.host_op_s.value_or(0), kUnknownHostOpSeconds); },
      [](NodeGroup& g, double v) { g.host_op_s = v; }},
 }};
@@ -66,5 +69,10 @@ constexpr std::array<FigureToFit, 15> kFigures = {{
 }  // namespace
 
 std::span<const FigureToFit> FiguresToFit() { return kFigures; }
+
+const FigureToFit& FigureToFitOf(std::string_view name) {
+  return *std::find_if(kFigures.begin(), kFigures.end(),
+                       [&](const FigureToFit& figure) { return figure.name == name; });
+}
 
 }  // namespace autocfg

@@ -35,7 +35,10 @@ TEST(CalibrationReport, SaysHowWellEachFigureIsKnownAndWhichStepsAreFarthest) {
   const std::string text = CalibrationReport(TwoSteps(), Fitted());
   EXPECT_THAT(text, HasSubstr("fitted to 2 measured steps of 0 shapes"));
   EXPECT_THAT(text, HasSubstr("within 18%")) << "exp(1.645 * 0.1) - 1";
-  EXPECT_THAT(text, HasSubstr("not determined"));
+  EXPECT_THAT(text, HasSubstr("  not determined\n"));
+  EXPECT_THAT(text, HasSubstr("not determined     steps with these would tell\n"
+                              "  efficiency.matmul  hidden of 4096 and more, tp=1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("small hidden"))) << "host_op_s is known";
   EXPECT_THAT(text, HasSubstr("within a node: 90% of the steps within 3.3%"));
   EXPECT_THAT(text, HasSubstr("over several nodes: none was measured"));
   EXPECT_LT(text.find("line 3: +22.1%"), text.find("line 2: -1.0%"));
