@@ -4,10 +4,10 @@
 //
 // Memory is bounded: the values of one share in a gathering, those of a gathering, and those of complete
 // gatherings. An attempt is dropped once none of its leases that joined is held. A gathering is stored before
-// anyone gets its answer: whoever had none when the coordinator ended gets it from the next one. If it cannot
-// be stored, it is answered all the same. If this object's thread was late (the process was stopped, say), the
-// time limits are put off by as much. Answers run on this object's thread or a caller's thread, never under its
-// lock.
+// anyone gets its answer: whoever had none when the coordinator ended gets it from the next one. One that
+// cannot be stored is answered all the same. If this object's thread was late (the process was stopped, say),
+// the time limits are put off by as much. Answers run on this object's thread or a caller's thread, never
+// under its lock.
 #pragma once
 
 #include <cstdint>

@@ -362,8 +362,8 @@ DROP INDEX shares_by_worker;
 CREATE INDEX shares_by_worker ON shares (worker, end_s);
 )sql";
 
-// What the share brought to the attempt's last complete gathering (a RendezvousRequest without its lease), while
-// the attempt runs.
+// What the share brought to the attempt's last complete gathering (a RendezvousRequest without its lease),
+// while the attempt runs.
 constexpr const char* kVersion12 = R"sql(
 ALTER TABLE shares ADD COLUMN gathering BLOB;
 )sql";

@@ -1,5 +1,5 @@
-// Steps on the emulated GPU: losses, norms, weights and memory equal those of the CPU, and repeated and resumed
-// runs give the same bits.
+// Steps on the emulated GPU: losses, norms, weights and memory equal those of the CPU, and repeated and
+// resumed runs give the same bits.
 #include <algorithm>
 #include <cmath>
 #include <fstream>

@@ -1,5 +1,5 @@
-// Gatherings of the workers of a job: results, rejected calls, ends of waits, kept values, restarts. On a memory
-// store, but for what stores do.
+// Gatherings of the workers of a job: results, rejected calls, ends of waits, kept values, restarts. On a
+// memory store, or on one in a file.
 #include "server/sched/rendezvous.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
