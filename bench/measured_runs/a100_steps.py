@@ -12,7 +12,7 @@ import random
 
 from measured_runs import scores
 
-# Which steps are left out together moves the results by as much as they differ from a goal.
+# Results depend on which steps are left out together; five draws show how much.
 REPEATS = 5
 VOCAB = 51200
 # DeepSpeed's pipeline engine sends each rank of a tensor group's share of a message, and gathers the shares

@@ -23,16 +23,17 @@ constexpr std::size_t kMostFarRows = 5;
 std::string FigureTable(const std::vector<FittedFigure>& figures) {
   std::vector<std::vector<std::string>> rows = {{"figure", "fitted", "before", "90% interval"}};
   for (const FittedFigure& figure : figures) {
-    rows.push_back({figure.name, fmt::format("{:.4g}", figure.value), fmt::format("{:.4g}", figure.prior),
-                    figure.known ? fmt::format("within {:.0f}%", 100 * (std::exp(1.645 * figure.sigma) - 1))
-                                 : std::string("not determined")});
+    rows.push_back(
+        {figure.name, fmt::format("{:.4g}", figure.value), fmt::format("{:.4g}", figure.prior),
+         figure.known ? fmt::format("within {:.0f}%", 100 * (std::exp(kSigmasOf90Percent * figure.sigma) - 1))
+                      : std::string("not determined")});
   }
   return Table(rows);
 }
 
 // Says of the figures that the steps do not determine which other steps would.
 std::string UndeterminedText(const std::vector<FittedFigure>& figures) {
-  std::vector<std::vector<std::string>> rows = {{"not determined", "steps with these would tell"}};
+  std::vector<std::vector<std::string>> rows = {{"not determined", "more steps that may help"}};
   for (const FittedFigure& figure : figures) {
     if (!figure.known) rows.push_back({figure.name, std::string(FigureToFitOf(figure.name).determined_by)});
   }

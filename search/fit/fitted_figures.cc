@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <stdexcept>
+#include <string>
 
 namespace autocfg {
 namespace {
@@ -33,7 +35,7 @@ constexpr std::array<FigureToFit, 15> kFigures = {{
     {"efficiency.memory", "small hidden, large micro_batch", 0.3, 0.05, 1,
      [](const NodeGroup& g) { return g.device.efficiency.memory; },
      [](NodeGroup& g, double v) { g.device.efficiency.memory = v; }},
-    {"efficiency.op_overhead_s", "small hidden and micro_batch", 0.1, 1e-8, 1e-3,
+    {"efficiency.op_overhead_s", "small hidden and micro_batch, a fast host", 0.1, 1e-8, 1e-3,
      [](const NodeGroup& g) { return Given(g.device.efficiency.op_overhead_s.value_or(0), 1e-6); },
      [](NodeGroup& g, double v) { g.device.efficiency.op_overhead_s = v; }},
     {"efficiency.optimizer", "one microbatch a step", 0.5, kLeastShare, 1,
@@ -71,8 +73,10 @@ constexpr std::array<FigureToFit, 15> kFigures = {{
 std::span<const FigureToFit> FiguresToFit() { return kFigures; }
 
 const FigureToFit& FigureToFitOf(std::string_view name) {
-  return *std::find_if(kFigures.begin(), kFigures.end(),
-                       [&](const FigureToFit& figure) { return figure.name == name; });
+  const auto found = std::find_if(kFigures.begin(), kFigures.end(),
+                                  [&](const FigureToFit& figure) { return figure.name == name; });
+  if (found == kFigures.end()) throw std::invalid_argument(std::string(name) + " is no figure to fit");
+  return *found;
 }
 
 }  // namespace autocfg

@@ -11,7 +11,7 @@ namespace autocfg {
 
 struct FigureToFit {
   std::string_view name;           // as in the cluster's JSON
-  std::string_view determined_by;  // which steps tell it from the others, for users
+  std::string_view determined_by;  // which steps may tell it from the others, for users
   // Standard deviation of the logarithm before the fit. Rates of a data sheet's peak, which few data tell
   // apart from each other, stay close to the preset's; what depends on the machine or on the framework is
   // left free.
@@ -26,7 +26,7 @@ struct FigureToFit {
 // All of them. A figure that acts on none of the measured steps keeps its value.
 std::span<const FigureToFit> FiguresToFit();
 
-// Requires the name of one of them.
+// Throws std::invalid_argument if none has the name.
 const FigureToFit& FigureToFitOf(std::string_view name);
 
 }  // namespace autocfg

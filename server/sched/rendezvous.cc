@@ -53,7 +53,11 @@ Rendezvous::~Rendezvous() { Close(); }
 absl::Status Rendezvous::Bring(Attempt& attempt, const ShareOfAttempt& share, const JoinRequest& request) {
   const auto found = attempt.gatherings.find(request.sequence);
   if (found == attempt.gatherings.end()) {
-    // A coordinator that kept no gatherings may have answered some: the first one has any sequence.
+    // The coordinator before this one may have answered gatherings that it could not store, and an older
+    // version stored none: the first one here has any sequence.
+    if (attempt.restored && attempt.gatherings.size() == 1 &&
+        request.sequence > attempt.gatherings.begin()->first + 1)
+      attempt.gatherings.clear();
     const bool begun = !attempt.gatherings.empty();
     const std::int64_t newest = begun ? attempt.gatherings.rbegin()->first : 0;
     if (begun && request.sequence > newest &&
@@ -117,11 +121,6 @@ void Rendezvous::DropOld(Attempt& attempt) const {
   }
 }
 
-bool Rendezvous::Knows(const AttemptKey& key) {
-  absl::MutexLock lock(&mutex_);
-  return attempts_.contains(key);
-}
-
 Rendezvous::Attempt Rendezvous::Restored(const KeptGathering& kept) {
   Gathering gathering{.name = kept.name, .deadline = {}, .values = kept.values, .complete = true};
   for (const auto& [first, values] : kept.values) {
@@ -130,6 +129,7 @@ Rendezvous::Attempt Rendezvous::Restored(const KeptGathering& kept) {
   }
   Attempt attempt;
   attempt.gatherings.emplace(kept.sequence, std::move(gathering));
+  attempt.restored = true;
   return attempt;
 }
 
@@ -153,8 +153,8 @@ void Rendezvous::Complete(const ShareOfAttempt& share, Full full) {
   const std::int64_t sequence = full.gathering.sequence;
   if (const absl::Status stored = store_.KeepGathering(share, full.gathering); !stored.ok()) {
     spdlog::warn(
-        "{}, attempt {}: gathering {} is not stored, so the attempt begins again if this coordinator ends "
-        "now: {}",
+        "{}, attempt {}: gathering {} is not stored, so the attempt may begin again if this coordinator ends "
+        "before the next one: {}",
         JobName(share.study, share.trial), share.attempt, sequence, std::string(stored.message()));
   }
   {
@@ -198,12 +198,8 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
 
   const AttemptKey key(share->job, share->attempt);
   const LeaseKey lease{request.lease_id, request.fencing_token};
-  std::optional<KeptGathering> kept;  // by the coordinator before this one
-  if (!Knows(key)) {
-    auto found = store_.FindGathering(*share);
-    if (!found.ok()) return reject(found.status());
-    kept = *std::move(found);
-  }
+  const auto kept = store_.FindGathering(*share);  // maybe by the coordinator before this one
+  if (!kept.ok()) return reject(kept.status());
   std::optional<Full> full;
   Answers answers;
   CallId id = 0;
@@ -212,7 +208,7 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
     if (closed_) {
       answers.push_back([answer = std::move(answer)] { answer(CoordinatorClosing()); });
     } else {
-      if (kept) attempts_.try_emplace(key, Restored(*kept));
+      if (*kept) attempts_.try_emplace(key, Restored(**kept));
       Attempt& attempt = attempts_[key];
       attempt.ranks = share->job_ranks;
       attempt.shares[lease] = {share->first_rank, share->ranks};

@@ -5,7 +5,7 @@
 // Memory is bounded: the values of one share in a gathering, those of a gathering, and those of complete
 // gatherings. An attempt is dropped once none of its leases that joined is held. A gathering is stored before
 // anyone gets its answer: whoever had none when the coordinator ended gets it from the next one. One that
-// cannot be stored is answered all the same. If this object's thread was late (the process was stopped, say),
+// cannot be stored is still answered. If this object's thread was late (the process was stopped, say),
 // the time limits are put off by as much. Answers run on this object's thread or a caller's thread, never
 // under its lock.
 #pragma once
@@ -75,7 +75,7 @@ class Rendezvous {
   void StoreChanged() ABSL_LOCKS_EXCLUDED(mutex_);
   // Bytes of stored values.
   std::size_t bytes() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Ends all waiting and later calls. Idempotent.
+  // Ends all waiting and later calls, but not those whose gathering is being stored. Idempotent.
   void Close() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -92,7 +92,7 @@ class Rendezvous {
     std::map<std::int32_t, std::vector<std::string>> values;  // by the share's first rank
     std::int32_t ranks = 0;                                   // that have joined
     std::size_t bytes = 0;
-    bool storing = false;  // all have joined; it is complete once it is stored
+    bool storing = false;  // all have joined; it is complete once the write has ended, even if it failed
     bool complete = false;
   };
   // A gathering that all have joined, and the calls that wait for it to be stored.
@@ -105,6 +105,7 @@ class Rendezvous {
     std::map<std::int64_t, Gathering> gatherings;  // by sequence
     // first rank and number of ranks of the leases that joined
     std::map<LeaseKey, std::pair<std::int32_t, std::int32_t>> shares;
+    bool restored = false;  // begins with a gathering of the coordinator before this one
   };
   struct Waiting {
     AttemptKey attempt;
@@ -115,7 +116,6 @@ class Rendezvous {
 
   absl::Status Bring(Attempt& attempt, const ShareOfAttempt& share, const JoinRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool Knows(const AttemptKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
   static Attempt Restored(const KeptGathering& kept);
   std::vector<JoinAnswer> TakeCalls(const AttemptKey& key, std::int64_t sequence)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -207,7 +207,21 @@ class Folds(unittest.TestCase):
             a100_steps.folds_of(self.rows[:2], a100_steps.group_of, 3, 1)
 
     def test_no_fold_is_predicted_by_a_fit_to_its_own_groups(self):
-        program = FakeProgram()
+        test = self
+
+        class Watched(FakeProgram):
+            """Its clusters know the batches that they were fitted to."""
+
+            def calibrate(self, measurements, cluster, default):
+                fitted = super().calibrate(measurements, cluster, default)
+                return fitted | {"batches": {int(line.split(",")[4]) for line in measurements.splitlines()[1:]}}
+
+            def predict(self, requests):
+                for request in requests:
+                    test.assertNotIn(request["global_batch"], request["cluster"]["batches"])
+                return super().predict(requests)
+
+        program = Watched()
         repeats = [a100_steps.folds_of(self.rows, a100_steps.group_of, 3, seed) for seed in (1, 2)]
         results = a100_steps.left_out(program, self.rows, repeats, 1)
         self.assertEqual([(len(folds), len(order), len(pairs)) for folds, (order, pairs) in zip(repeats, results)], [(3, 8, 8)] * 2)

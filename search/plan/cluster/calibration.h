@@ -63,7 +63,7 @@ struct FittedFigure {
   double prior = 0;    // before the fit
   double value = 0;    // after it
   double sigma = 0;    // standard deviation of its logarithm
-  bool known = false;  // the measurements determine it; otherwise `value` is the prior
+  bool known = false;  // the measurements determine it; otherwise `value` is near the prior
 
   bool operator==(const FittedFigure&) const = default;
 };

@@ -36,7 +36,7 @@ TEST(CalibrationReport, SaysHowWellEachFigureIsKnownAndWhichStepsAreFarthest) {
   EXPECT_THAT(text, HasSubstr("fitted to 2 measured steps of 0 shapes"));
   EXPECT_THAT(text, HasSubstr("within 18%")) << "exp(1.645 * 0.1) - 1";
   EXPECT_THAT(text, HasSubstr("  not determined\n"));
-  EXPECT_THAT(text, HasSubstr("not determined     steps with these would tell\n"
+  EXPECT_THAT(text, HasSubstr("not determined     more steps that may help\n"
                               "  efficiency.matmul  hidden of 4096 and more, tp=1\n"));
   EXPECT_THAT(text, Not(HasSubstr("small hidden"))) << "host_op_s is known";
   EXPECT_THAT(text, HasSubstr("within a node: 90% of the steps within 3.3%"));

@@ -240,6 +240,28 @@ TEST(ClusterFit, IntervalsHoldDelayedSteps) {
   EXPECT_NEAR(std::log(p.step_time_s / p.step_time_low_s), slower / 2, 0.02) << "delays make slower";
 }
 
+// The side of faster steps is half the other one, and holds them also where they are what scatters.
+TEST(ClusterFit, IntervalsHoldFasterStepsOfManyNodes) {
+  const ClusterSpec truth = TruthOfManyNodes();
+  Measurements all = StepsOf(truth, 0.02, {8, 12});
+  std::mt19937_64 random(13);
+  std::exponential_distribution<double> gain(1 / 0.15);
+  std::shuffle(all.rows.begin(), all.rows.end(), random);
+  for (std::size_t i = 0; i < all.rows.size(); i += 4) all.rows[i].step_time_s /= 1 + gain(random);
+  Measurements steps = all;
+  steps.rows.resize(all.rows.size() / 2);
+  const auto fit = FitCluster(steps);
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  int below = 0;
+  const auto left = static_cast<int>(all.rows.size() - steps.rows.size());
+  for (std::size_t i = steps.rows.size(); i < all.rows.size(); ++i) {
+    const Measurement& m = all.rows[i];
+    below +=
+        m.step_time_s < PredictPlan(m.model, m.workload, fit->cluster, m.plan)->prediction.step_time_low_s;
+  }
+  EXPECT_LE(below, left / 10) << "of " << left;
+}
+
 // Intervals of what was not measured are wider.
 TEST(ClusterFit, IntervalsWidenAwayFromMeasuredShapes) {
   const ClusterSpec truth = Truth();
