@@ -158,7 +158,7 @@ class Calibration:
 
     measurements: int
     one_node_sigma: float
-    many_nodes_sigma: float
+    many_nodes_sigma: float  # of slower steps; faster ones scatter half as far
     figures: Sequence[CalibrationFigure] = ()
     layers: Optional[CalibrationBlock] = None
     output_layers: Optional[CalibrationBlock] = None
