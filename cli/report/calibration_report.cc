@@ -31,7 +31,7 @@ std::string FigureTable(const std::vector<FittedFigure>& figures) {
   return Table(rows);
 }
 
-// Says of the figures that the steps do not determine which other steps would.
+// Names steps that may determine the figures that the given ones do not.
 std::string UndeterminedText(const std::vector<FittedFigure>& figures) {
   std::vector<std::vector<std::string>> rows = {{"not determined", "more steps that may help"}};
   for (const FittedFigure& figure : figures) {

@@ -55,8 +55,7 @@ absl::Status Rendezvous::Bring(Attempt& attempt, const ShareOfAttempt& share, co
   if (found == attempt.gatherings.end()) {
     // The coordinator before this one may have answered gatherings that it could not store, and an older
     // version stored none: the first one here has any sequence.
-    if (attempt.restored && attempt.gatherings.size() == 1 &&
-        request.sequence > attempt.gatherings.begin()->first + 1)
+    if (attempt.restored && request.sequence > attempt.gatherings.begin()->first + 1)
       attempt.gatherings.clear();
     const bool begun = !attempt.gatherings.empty();
     const std::int64_t newest = begun ? attempt.gatherings.rbegin()->first : 0;
@@ -70,6 +69,7 @@ absl::Status Rendezvous::Bring(Attempt& attempt, const ShareOfAttempt& share, co
     if (begun && request.sequence < newest)
       return absl::FailedPreconditionError(fmt::format(
           "gathering {} is over, and its values are gone: {} is the last", request.sequence, newest));
+    attempt.restored = false;
     Gathering& made = attempt.gatherings[request.sequence];
     made.name = request.name;
     made.deadline = SteadyIn(options_.barrier);
@@ -131,6 +131,25 @@ Rendezvous::Attempt Rendezvous::Restored(const KeptGathering& kept) {
   attempt.gatherings.emplace(kept.sequence, std::move(gathering));
   attempt.restored = true;
   return attempt;
+}
+
+absl::Status Rendezvous::Enter(const AttemptKey& key, const LeaseKey& lease, const ShareOfAttempt& share) {
+  const std::pair ranks(share.first_rank, share.ranks);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const auto known = attempts_.find(key); known != attempts_.end()) {
+      known->second.shares[lease] = ranks;
+      return absl::OkStatus();
+    }
+  }
+  const auto kept = store_.FindGathering(share);
+  if (!kept.ok()) return kept.status();
+  absl::MutexLock lock(&mutex_);
+  if (*kept) attempts_.try_emplace(key, Restored(**kept));
+  Attempt& attempt = attempts_[key];
+  attempt.ranks = share.job_ranks;
+  attempt.shares[lease] = ranks;
+  return absl::OkStatus();
 }
 
 std::vector<JoinAnswer> Rendezvous::TakeCalls(const AttemptKey& key, std::int64_t sequence) {
@@ -198,8 +217,7 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
 
   const AttemptKey key(share->job, share->attempt);
   const LeaseKey lease{request.lease_id, request.fencing_token};
-  const auto kept = store_.FindGathering(*share);  // maybe by the coordinator before this one
-  if (!kept.ok()) return reject(kept.status());
+  if (absl::Status status = Enter(key, lease, *share); !status.ok()) return reject(status);
   std::optional<Full> full;
   Answers answers;
   CallId id = 0;
@@ -207,11 +225,12 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
     absl::MutexLock lock(&mutex_);
     if (closed_) {
       answers.push_back([answer = std::move(answer)] { answer(CoordinatorClosing()); });
+    } else if (const auto known = attempts_.find(key); known == attempts_.end()) {
+      answers.push_back([answer = std::move(answer), lease] {
+        answer(absl::FailedPreconditionError(fmt::format("lease {} is not held any more", lease.lease_id)));
+      });
     } else {
-      if (*kept) attempts_.try_emplace(key, Restored(**kept));
-      Attempt& attempt = attempts_[key];
-      attempt.ranks = share->job_ranks;
-      attempt.shares[lease] = {share->first_rank, share->ranks};
+      Attempt& attempt = known->second;
       if (absl::Status status = Bring(attempt, *share, request); !status.ok()) {
         answers.push_back([answer = std::move(answer), status] { answer(status); });
       } else if (Gathering& gathering = attempt.gatherings[request.sequence]; gathering.complete) {

@@ -105,7 +105,7 @@ class Rendezvous {
     std::map<std::int64_t, Gathering> gatherings;  // by sequence
     // first rank and number of ranks of the leases that joined
     std::map<LeaseKey, std::pair<std::int32_t, std::int32_t>> shares;
-    bool restored = false;  // begins with a gathering of the coordinator before this one
+    bool restored = false;  // has only a gathering of the coordinator before this one
   };
   struct Waiting {
     AttemptKey attempt;
@@ -117,6 +117,10 @@ class Rendezvous {
   absl::Status Bring(Attempt& attempt, const ShareOfAttempt& share, const JoinRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static Attempt Restored(const KeptGathering& kept);
+  // Makes the attempt known, with the gathering that is stored of it, and the lease as one that joined. Reads
+  // the store only if the attempt is unknown. Errors: those of the store.
+  absl::Status Enter(const AttemptKey& key, const LeaseKey& lease, const ShareOfAttempt& share)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<JoinAnswer> TakeCalls(const AttemptKey& key, std::int64_t sequence)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Full Fill(const AttemptKey& key, std::int64_t sequence, Gathering& gathering)
