@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "search/plan/model_spec.h"
+#include "tests/support/llama_parts.h"
 
 namespace autocfg::test {
 
@@ -30,11 +31,7 @@ inline std::vector<ModelSpec> ModelStyles() {
 
   ModelSpec llama = SmallModel("llama");
   llama.heads = 8;  // two per key-value head; together wider than the hidden size
-  llama.norm = Norm::kRmsNorm;
-  llama.activation = Activation::kSwiGlu;
-  llama.position = Position::kRope;
-  SetBiases(llama, false);
-  llama.tied_embeddings = false;
+  SetLlamaParts(llama);
   styles.push_back(llama);
 
   ModelSpec rms_gpt2 = SmallModel("rms_gpt2");

@@ -10,6 +10,7 @@
 
 #include "tests/multirank/process_jobs.h"
 #include "tests/support/build_paths.h"
+#include "tests/support/llama_parts.h"
 #include "tests/trainer/thread_ranks.h"
 
 namespace autocfg::trainer {
@@ -47,11 +48,7 @@ inline TrainConfig Llama(const char* precision) {
   TrainConfig c = Gpt2(precision);
   c.model.kv_heads = 2;
   c.model.head_dim = 24;
-  c.model.activation = Activation::kSwiGlu;
-  c.model.norm = Norm::kRmsNorm;
-  c.model.position = Position::kRope;
-  SetBiases(c.model, false);
-  c.model.tied_embeddings = false;
+  SetLlamaParts(c.model);
   return c;
 }
 

@@ -11,6 +11,7 @@
 #include "search/shapes/local_dims.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/search/cost/synthetic_device.h"
+#include "tests/support/llama_parts.h"
 
 namespace autocfg {
 namespace {
@@ -117,11 +118,7 @@ TEST(MemoryModel, LlamaByHand) {
   model.kv_heads = 2;
   model.head_dim = 16;
   model.ffn_hidden = 80;
-  model.activation = Activation::kSwiGlu;
-  model.norm = Norm::kRmsNorm;
-  model.position = Position::kRope;
-  SetBiases(model, false);
-  model.tied_embeddings = false;
+  SetLlamaParts(model);
   const Workload workload{.global_batch = 12, .seq_len = 16, .precision = *ParsePrecision("bf16")};
   ParallelPlan plan;
   plan.tp = plan.pp = plan.virtual_stages = 2;

@@ -10,6 +10,7 @@
 #include "search/plan/model_spec.h"
 #include "search/plan/precision.h"
 #include "search/plan/workload.h"
+#include "tests/support/llama_parts.h"
 
 namespace autocfg {
 namespace {
@@ -49,11 +50,7 @@ TEST(ModelSpec, ParameterCountOfGpt2) {
 TEST(ModelSpec, ParameterCountOfGatedModel) {
   ModelSpec model = Gpt(32, 4096, 32, 32000);
   model.ffn_hidden = 11008;
-  model.activation = Activation::kSwiGlu;
-  model.norm = Norm::kRmsNorm;
-  model.position = Position::kRope;
-  SetBiases(model, false);
-  model.tied_embeddings = false;
+  SetLlamaParts(model);
   EXPECT_EQ(ParameterCount(model), 6'738'415'616);
 }
 
@@ -231,11 +228,7 @@ TEST(ModelSpec, ValidateNamesTheField) {
 TEST(ModelSpec, EngineSupport) {
   ModelSpec model = Gpt(12, 768, 12, 50257);
   EXPECT_TRUE(CheckEngineSupports(model).ok());
-  model.activation = Activation::kSwiGlu;
-  model.norm = Norm::kRmsNorm;
-  model.position = Position::kRope;
-  SetBiases(model, false);
-  model.tied_embeddings = false;
+  SetLlamaParts(model);
   model.kv_heads = 4;
   EXPECT_TRUE(CheckEngineSupports(model).ok());
   model.rope_scaling = "llama3";

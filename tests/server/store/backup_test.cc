@@ -26,6 +26,7 @@
 #include "tests/server/store/study_edits.h"
 #include "tests/support/build_paths.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/unprivileged.h"
 
 namespace autocfg::server {
 namespace {
@@ -277,27 +278,19 @@ TEST_F(BackupTest, ReadsWithoutWritePermission) {
   ASSERT_EQ(chmod(database_.c_str(), 0444), 0);
   ASSERT_EQ(chmod(dir_.path().c_str(), 0555), 0);
   ASSERT_EQ(chmod(elsewhere.path().c_str(), 0777), 0);
-  const bool root = geteuid() == 0;
   const auto back_up = [&](const BackupOptions& options) {
-    if (root) {
-      EXPECT_EQ(seteuid(65534), 0);  // root can write everywhere
-    }
-    absl::Status status = BackUpSqlite(database_, elsewhere.File("copy.db"), options).status();
-    if (root) {
-      EXPECT_EQ(seteuid(0), 0);
-    }
-    return status;
+    const Unprivileged user;
+    return BackUpSqlite(database_, elsewhere.File("copy.db"), options).status();
   };
   EXPECT_TRUE(back_up({}).ok());
   EXPECT_EQ(Value(elsewhere.File("copy.db"), "SELECT count(*) FROM studies"), 20);
   // Somebody who may write changes the file meanwhile.
+  const auto touch = [&] { return utimes(database_.c_str(), nullptr); };
   const absl::Status changed = back_up({.replace = true, .stop = [&] {
-                                          EXPECT_EQ(utimes(database_.c_str(), nullptr), root ? -1 : 0);
-                                          if (root) {
-                                            EXPECT_EQ(seteuid(0), 0);
-                                            EXPECT_EQ(utimes(database_.c_str(), nullptr), 0);
-                                            EXPECT_EQ(seteuid(65534), 0);
+                                          if (IsRoot()) {
+                                            EXPECT_EQ(touch(), -1) << "the copy is made with root's rights";
                                           }
+                                          Unprivileged::AsRoot([&] { EXPECT_EQ(touch(), 0); });
                                           return false;
                                         }});
   chmod(dir_.path().c_str(), 0755);

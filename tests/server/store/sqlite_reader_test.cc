@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "server/store/sqlite/sqlite_store.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/unprivileged.h"
 
 namespace autocfg::server {
 namespace {
@@ -78,14 +79,10 @@ TEST(SqliteReader, WorksWithoutWritePermission) {
   ASSERT_TRUE((*OpenSqliteStore(path))->CreateStudy("", SampleStudy("x"), 1).ok());
   ASSERT_EQ(chmod(path.c_str(), 0444), 0);
   ASSERT_EQ(chmod(dir.path().c_str(), 0555), 0);
-  const bool root = geteuid() == 0;
-  if (root) {
-    ASSERT_EQ(seteuid(65534), 0);  // root can write everywhere
-  }
-  const auto reader = OpenSqliteStoreReadOnly(path);
-  if (root) {
-    ASSERT_EQ(seteuid(0), 0);
-  }
+  const auto reader = [&] {
+    const Unprivileged user;
+    return OpenSqliteStoreReadOnly(path);
+  }();
   chmod(dir.path().c_str(), 0755);
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_EQ(Count(**reader), 1u);

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/support/llama_parts.h"
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/layout/errors.h"
@@ -85,11 +86,7 @@ inline trainer::TrainConfig LlamaConfig() {
   trainer::TrainConfig c = ShortConfig();
   c.model.kv_heads = 2;
   c.model.ffn_hidden = 40;
-  c.model.activation = Activation::kSwiGlu;
-  c.model.norm = Norm::kRmsNorm;
-  c.model.position = Position::kRope;
-  SetBiases(c.model, false);
-  c.model.tied_embeddings = false;
+  SetLlamaParts(c.model);
   return c;
 }
 

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "search/plan/plan_text.h"
+#include "tests/support/llama_parts.h"
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/same_outcome.h"
 #include "tests/trainer/thread_ranks.h"
@@ -174,11 +175,7 @@ TEST_P(RemoteWorlds, SavesAndLoadsWeights) {
 TrainConfig Bf16Llama(const ParallelPlan& plan) {
   TrainConfig c = ShortConfig(plan);
   c.model.kv_heads = 2;
-  c.model.activation = Activation::kSwiGlu;
-  c.model.norm = Norm::kRmsNorm;
-  c.model.position = Position::kRope;
-  SetBiases(c.model, false);
-  c.model.tied_embeddings = false;
+  SetLlamaParts(c.model);
   c.workload.precision = *ParsePrecision("bf16");
   return c;
 }
