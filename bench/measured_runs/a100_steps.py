@@ -98,16 +98,16 @@ def left_out(program, rows, repeats, nodes):
 
 
 def summary(results, method):
-    """Returns the summary of the rows and pairs of all repeats. The worst runs are those of the first one."""
+    """Returns the summary of the rows and pairs of all repeats."""
     groups = collections.defaultdict(list)
     for number, (rows, pairs) in enumerate(results):
         for row, one in zip(rows, pairs):
             groups[number, group_of(row)].append(one)
-    whole = scores.score([one for _, pairs in results for one in pairs])
+    every = [one for _, pairs in results for one in pairs]
     by_repeat = [scores.score(pairs) for _, pairs in results] if len(results) > 1 else []
     spread = {f"{name}_by_repeat": [one[name] for one in by_repeat]
               for name in ("mean_absolute_error_percent", "median_absolute_error_percent", "within_interval_percent") if by_repeat}
-    return {"method": method} | whole | spread | {"regret": scores.regret(groups.values()), "worst": scores.worst(results[0][1])}
+    return {"method": method} | scores.score(every) | spread | {"regret": scores.regret(groups.values()), "worst": scores.worst(every)}
 
 
 def compared(program, rows, what, nodes, say):

@@ -28,8 +28,12 @@ def percent(share, digits=1):
 
 
 def worst(pairs, count=WORST):
-    """Returns the pairs with the largest absolute errors, the largest first."""
-    order = sorted(pairs, key=lambda one: -abs(one.error))
+    """Returns the runs with the largest absolute errors, the largest first. A run that was predicted several times counts
+    with the largest of its errors."""
+    of_runs = {}
+    for one in sorted(pairs, key=lambda one: -abs(one.error)):
+        of_runs.setdefault((one.name, one.measured_s), one)
+    order = list(of_runs.values())
     return [{"run": one.name, "measured_s": round(one.measured_s, 4), "predicted_s": round(one.predicted_s, 4),
              "error_percent": percent(one.error)} for one in order[:count]]
 

@@ -186,12 +186,14 @@ class Scores(unittest.TestCase):
         self.assertEqual((result["below_interval"], result["above_interval"]), (1, 1))
         self.assertEqual(result["median_high_over_low"], 1.62)
         self.assertEqual([one["run"] for one in scores.worst(pairs, 2)], ["fast", "slow"])
+        again = [scores.pair("exact", 1, answer(4)), scores.pair("slow", 3, answer(3))]  # "slow" is also the name of another run
+        self.assertEqual([(one["run"], one["error_percent"]) for one in scores.worst(pairs + again)],
+                         [("exact", 300.0), ("fast", 100.0), ("slow", -50.0), ("slow", 0.0)])
 
     def test_regret_is_of_the_first_pick(self):
         picked_second = [scores.pair("a", 1.0, answer(3)), scores.pair("b", 1.1, answer(2))]
         alone = [scores.pair("c", 1.0, answer(9))]
         self.assertEqual(scores.regret([picked_second, alone]), {"groups": 1, "mean_percent": 10.0, "worst_percent": 10.0})
-
 
     def test_no_regret_without_a_choice(self):
         self.assertEqual(scores.regret([[scores.pair("c", 1.0, answer(9))]])["mean_percent"], None)
@@ -240,6 +242,7 @@ class Folds(unittest.TestCase):
         self.assertEqual((summary["rows"], summary["mean_absolute_error_percent"]), (4, 50.0))
         self.assertEqual(summary["mean_absolute_error_percent_by_repeat"], [0.0, 100.0])
         self.assertEqual(summary["regret"], {"groups": 2, "mean_percent": 50.0, "worst_percent": 100.0})
+        self.assertEqual([(one["run"], one["error_percent"]) for one in summary["worst"]], [("a", 200.0), ("b", 0.0)])
         self.assertNotIn("mean_absolute_error_percent_by_repeat", a100_steps.summary(results[:1], "words"))
 
 
