@@ -53,11 +53,11 @@ constexpr absl::Duration kLastAnswers = absl::Milliseconds(100);
 constexpr const char* kServices[] = {"autocfg.v1.StudyService", "autocfg.v1.WorkerService",
                                      "autocfg.v1.AccessService"};
 
-// Detects within 15 s that the machine of a peer with a call is gone. Peers may ping as often. A client
-// without calls is not pinged: it may read nothing meanwhile, and would then find its connection closed at its
-// next call. One whose threads are busy elsewhere during a call reads its connections every 5 s.
-constexpr int kKeepaliveMs = 7'000;
-constexpr int kKeepaliveTimeoutMs = 8'000;
+// Detects within 30 s that a peer's machine is gone. Peers may ping every 5 s. The timeout is gRPC's default: a
+// client without a call that waits may read its connection only every 5 s, and on a loaded machine later. One
+// whose connection was closed meanwhile would get UNAVAILABLE for its next call.
+constexpr int kKeepaliveMs = 10'000;
+constexpr int kKeepaliveTimeoutMs = 20'000;
 constexpr int kShortestPeerPingMs = 5'000;
 
 // A connection keeps its place for this long without speaking HTTP/2, or without a call. Clients reconnect by
@@ -78,7 +78,7 @@ void SetBounds(grpc::ServerBuilder& builder) {
   builder.SetMaxSendMessageSize(kMaxSentBytes);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kShortestPeerPingMs);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);

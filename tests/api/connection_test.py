@@ -9,7 +9,7 @@ import unittest
 from reflected_api import Api
 from services import Services
 
-IDLE_S = 17  # the coordinator gives up a peer that answers no ping for 15 s
+IDLE_S = 17  # the coordinator pings after 10 s, and gives up a peer that does not answer for 20 s
 CALLER = "caller"  # the argument of the process that calls; its gRPC reads nothing between two calls
 
 
