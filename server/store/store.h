@@ -373,7 +373,8 @@ class Store {
   // Idempotent until another session begins. NotFound and FailedPrecondition as CheckSession.
   virtual absl::Status DeregisterWorker(const std::string& worker, std::int64_t session_epoch,
                                         double now_s) = 0;
-  // NotFound: never registered, or deregistered. FailedPrecondition: another session is current.
+  // NotFound: never registered, deregistered, or registered after the backup from which this store was
+  // restored. FailedPrecondition: a later session is current.
   virtual absl::Status CheckSession(const WorkerSession& session) = 0;
   // Gives the worker no more jobs until it registers with a new boot_id. NotFound. FailedPrecondition if it
   // is deregistered. Idempotent by request_id: a repeated call changes nothing, whatever happened to the

@@ -67,6 +67,8 @@ TEST_P(StoreSuite, LeasingNeedsTheCurrentSession) {
   EXPECT_GT(epoch, old);
   EXPECT_EQ(check("workers/a", old), absl::StatusCode::kFailedPrecondition);
   EXPECT_FALSE(Take(old));
+  EXPECT_EQ(check("workers/a", epoch + 1), absl::StatusCode::kNotFound)
+      << "this store is a copy from before that session";
   EXPECT_TRUE(store_->DeregisterWorker("workers/a", epoch, 1).ok());
   EXPECT_EQ(check("workers/a", epoch), absl::StatusCode::kNotFound);
   EXPECT_FALSE(Take(epoch));

@@ -67,7 +67,9 @@ absl::StatusOr<std::int64_t> SqliteStore::RegisterWorker(const v1::RegisterWorke
 
 absl::Status SqliteStore::SessionStatus(const WorkerSession& session) {
   SQLite::Statement row = Query("SELECT epoch, active FROM workers WHERE worker = ?", session.worker);
-  if (!row.executeStep() || row.getColumn(1).getInt() == 0) return NotRegistered(session.worker);
+  // A session that the store does not know yet began after the backup that became this database.
+  if (!row.executeStep() || row.getColumn(1).getInt() == 0 || row.getColumn(0).getInt64() < session.epoch)
+    return NotRegistered(session.worker);
   if (row.getColumn(0).getInt64() != session.epoch) {
     return absl::FailedPreconditionError(fmt::format("{} is in session {} now, not in {}; register it again",
                                                      session.worker, row.getColumn(0).getInt64(),
