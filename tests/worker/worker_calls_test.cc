@@ -6,8 +6,12 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <future>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
@@ -26,12 +30,12 @@ class WorkerCallsTest : public testing::Test {
 
   // Stops the coordinator, which breaks the connection, and restarts it while `call` is in flight.
   template <typename Call>
-  auto OverARestart(Call call) {
+  auto OverARestart(Call call, std::chrono::milliseconds away = std::chrono::milliseconds(300)) {
     coordinator_.reset();
     CallGroup own;
     EXPECT_TRUE(absl::IsUnavailable(calls_.Deregister(session_, own))) << "nobody is there";
-    std::thread comes_back([this] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    std::thread comes_back([this, away] {
+      std::this_thread::sleep_for(away);
       coordinator_ = std::make_unique<FakeCoordinator>(address_, kLeaseSeconds);
     });
     auto answer = call();
@@ -73,6 +77,35 @@ TEST_F(WorkerCallsTest, ReportSurvivesRestart) {
 TEST_F(WorkerCallsTest, LogSurvivesRestart) {
   const absl::Status status = OverARestart([&] { return calls_.AppendTrialLog(lease_, "words", group_); });
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << "what this coordinator says of every log: " << status;
+}
+
+// The deadline of a single call is the barrier's time and 5 s.
+TEST_F(WorkerCallsTest, GatheringSurvivesAnOutageLongerThanItsBarrier) {
+  v1::LeaseWorkResponse other = lease_;
+  other.set_lease_id("lease-2");
+  for (v1::LeaseWorkResponse* lease : {&lease_, &other}) lease->mutable_share()->set_barrier_s(0.1);
+  const auto values = OverARestart(
+      [&] {
+        auto others = std::async(std::launch::async, [&] {
+          return calls_.Rendezvous(other, "round 0", 0, {"b", "c"}, group_);
+        });
+        auto own = calls_.Rendezvous(lease_, "round 0", 0, {"a"}, group_);
+        return std::pair(std::move(own), others.get());
+      },
+      std::chrono::seconds(7));
+  ASSERT_TRUE(values.first.ok()) << values.first.status();
+  EXPECT_EQ(*values.first, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(values.first, values.second);
+}
+
+TEST_F(WorkerCallsTest, GatheringEndsWithItsGroup) {
+  coordinator_.reset();
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    group_.Cancel();
+  });
+  EXPECT_FALSE(calls_.Rendezvous(lease_, "round 0", 0, {"a"}, group_).ok());
+  canceller.join();
 }
 
 // A worker that pauses for a minute between polls gets work as soon as the coordinator is back.

@@ -1,7 +1,6 @@
 #include "worker/jobs/worker_calls.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "fmt/format.h"
@@ -11,9 +10,8 @@ namespace autocfg::worker {
 namespace {
 
 using Stub = v1::WorkerService::Stub;
-using Clock = std::chrono::steady_clock;
 
-constexpr double kLogSeconds = 2;  // deadline of optional calls
+constexpr double kProgressSeconds = 2;  // deadline: the next one follows soon
 constexpr double kDefaultBarrierSeconds = 30;
 constexpr double kFirstPauseSeconds = 0.1;
 constexpr double kLongestPauseSeconds = 2;
@@ -107,16 +105,15 @@ absl::StatusOr<std::vector<std::string>> WorkerCalls::Rendezvous(const v1::Lease
   request.set_sequence(sequence);
   request.mutable_values()->Assign(values.begin(), values.end());
   const double barrier_s = lease.share().barrier_s() > 0 ? lease.share().barrier_s() : kDefaultBarrierSeconds;
-  const auto end = Clock::now() + std::chrono::duration<double>(barrier_s + kCallSeconds);
   for (double pause_s = kFirstPauseSeconds;; pause_s = std::min(kLongestPauseSeconds, pause_s * 2)) {
-    const double left_s = std::chrono::duration<double>(end - Clock::now()).count();
     v1::RendezvousResponse response;
-    const absl::Status status = Call(*stub_, &Stub::Rendezvous, request, response, group,
-                                     {.deadline_s = left_s, .wait_for_ready = true});
+    const absl::Status status =
+        Call(*stub_, &Stub::Rendezvous, request, response, group, {.deadline_s = barrier_s + kCallSeconds});
     if (status.ok()) return std::vector<std::string>(response.values().begin(), response.values().end());
-    // A coordinator that shuts down cancels parked calls; retry at the next one.
-    const bool may_pass = absl::IsUnavailable(status) || absl::IsCancelled(status);
-    if (!may_pass || left_s <= pause_s || group.WaitUntilCancelled(pause_s)) return status;
+    // A coordinator that shuts down cancels parked calls.
+    if (!absl::IsUnavailable(status) && !absl::IsCancelled(status)) return status;
+    Pause(pause_s, group);
+    if (group.cancelled()) return status;
   }
 }
 
@@ -129,7 +126,7 @@ absl::Status WorkerCalls::ReportProgress(const v1::LeaseWorkResponse& lease, con
   request.mutable_progress()->clear_op_times();  // of one rank
   if (!timed.ops().empty()) *request.mutable_calibration() = timed;
   v1::ReportProgressResponse response;
-  return Call(*stub_, &Stub::ReportProgress, request, response, group, {.deadline_s = kLogSeconds});
+  return Call(*stub_, &Stub::ReportProgress, request, response, group, {.deadline_s = kProgressSeconds});
 }
 
 absl::Status WorkerCalls::AppendTrialLog(const v1::LeaseWorkResponse& lease, const std::string& text,
@@ -140,7 +137,7 @@ absl::Status WorkerCalls::AppendTrialLog(const v1::LeaseWorkResponse& lease, con
   request.set_text(text);
   v1::AppendTrialLogResponse response;
   return Call(*stub_, &Stub::AppendTrialLog, request, response, group,
-              {.deadline_s = kLogSeconds, .wait_for_ready = true});
+              {.deadline_s = kCallSeconds, .wait_for_ready = true});
 }
 
 absl::Status WorkerCalls::ReportTrial(const v1::ReportTrialRequest& report, CallGroup& group) const {

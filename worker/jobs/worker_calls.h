@@ -49,7 +49,8 @@ class WorkerCalls {
   // than `limit_s`.
   absl::StatusOr<v1::LeaseCommand> RenewLease(const Registration& session, const v1::LeaseWorkResponse& lease,
                                               double wait_s, double limit_s, CallGroup& group) const;
-  // Retries while the coordinator is unavailable, until the share's barrier time has passed.
+  // Retries for as long as the coordinator is unavailable; whoever loses the lease cancels `group`.
+  // DeadlineExceeded: the other workers did not join within the share's barrier time.
   absl::StatusOr<std::vector<std::string>> Rendezvous(const v1::LeaseWorkResponse& lease,
                                                       const std::string& name, std::int64_t sequence,
                                                       const std::vector<std::string>& values,

@@ -178,6 +178,7 @@ void JobWatch::CompleteGathering() {
   }
   const std::int64_t sequence = gatherings_++;
   if (!SpansWorkers()) return AnswerGathering(std::string(name), std::move(values));
+  exchange_began_ = Clock::now();
   exchange_.emplace(hooks_.exchange, name, sequence, std::move(values));
 }
 
@@ -185,7 +186,10 @@ void JobWatch::TakeExchange() {
   if (!exchange_ || !exchange_->over()) return;
   auto answer = exchange_->Take();
   const std::string name = exchange_->name();
+  const Clock::duration took = Clock::now() - exchange_began_;
   exchange_.reset();
+  counted_from_ += took;
+  progressed_ += took;
   if (answer.ok() && answer->size() == static_cast<std::size_t>(request_.ranks.front().world_size()))
     return AnswerGathering(name, *std::move(answer));
   const absl::Status status =
@@ -295,11 +299,11 @@ void JobWatch::Advance() {
       return Stop(v1::OUTCOME_CANCELLED, "cancelled");
     }
     AskToFinish();
-    if (request_.time_limit.count() > 0 && now - start_ > request_.time_limit) {
+    if (!exchange_ && request_.time_limit.count() > 0 && now - counted_from_ > request_.time_limit) {
       return Stop(v1::OUTCOME_TIMED_OUT,
                   fmt::format("not finished within the time limit of {:g} s", request_.time_limit.count()));
     }
-    if (request_.stall_limit.count() > 0 && request_.ranks.front().rank() == 0 &&
+    if (!exchange_ && request_.stall_limit.count() > 0 && request_.ranks.front().rank() == 0 &&
         now - progressed_ > request_.stall_limit) {
       return Stop(v1::OUTCOME_TIMED_OUT, fmt::format("no progress for {:g} s", request_.stall_limit.count()));
     }

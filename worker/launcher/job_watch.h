@@ -81,12 +81,16 @@ class JobWatch {
   const LaunchHooks& hooks_;
   const JobDirectory directory_;  // must outlive the ranks
   const Clock::time_point start_ = Clock::now();
-  Clock::time_point progressed_ = start_;  // when the last progress came
+  // Where the limits count from. Moves on by what an exchange takes: it waits for other workers, or for a
+  // coordinator that is away, and ends by itself (WorkerCalls::Rendezvous).
+  Clock::time_point counted_from_ = start_;
+  Clock::time_point progressed_ = start_;  // when the last progress came, moved on likewise
   JobSupervisor supervisor_;
   std::vector<RankLink> links_;
   std::vector<RankState> states_;
   std::optional<Exchange> exchange_;  // in-flight
-  std::int64_t gatherings_ = 0;       // that all ranks here have joined
+  Clock::time_point exchange_began_;
+  std::int64_t gatherings_ = 0;  // that all ranks here have joined
   FailureVerdict verdict_;
   Phase phase_ = Phase::kRunning;
   Clock::time_point phase_end_ = Clock::time_point::max();

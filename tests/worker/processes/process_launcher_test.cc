@@ -175,6 +175,26 @@ TEST(ProcessLauncher, EnforcesTheTimeLimit) {
   EXPECT_GE(result.wall_s, 0.3);
 }
 
+// An exchange with the job's other workers may last as long as their coordinator is away.
+TEST(ProcessLauncher, ExchangesDoNotCountTowardTheLimits) {
+  JobRequest request = FakeJob({"gather_then_hang"});
+  request.ranks.front().set_world_size(2);
+  request.time_limit = std::chrono::milliseconds(800);
+  request.stall_limit = std::chrono::milliseconds(400);
+  int exchanges = 0;
+  LaunchHooks hooks;
+  hooks.progress = [](int, const v1::Progress&) {};
+  hooks.exchange.run = [&](const std::string&, std::int64_t, const std::vector<std::string>& values) {
+    if (++exchanges == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
+    return std::vector<std::string>{values.front(), "b"};
+  };
+  hooks.exchange.cancel = [] {};
+  const JobResult result = RunJob(request, hooks);
+  EXPECT_EQ(result.outcome, v1::OUTCOME_TIMED_OUT);
+  EXPECT_EQ(result.message, "no progress for 0.4 s") << "the rank is silent after its last exchange";
+  EXPECT_EQ(exchanges, 50);
+}
+
 // Each gathering of the first rank is followed by progress; then it is silent.
 TEST(ProcessLauncher, EndsAJobWithoutProgress) {
   JobRequest request = FakeJob({"gather_then_hang", "gather_then_hang"});
