@@ -144,7 +144,7 @@ class Dispatcher {
   void LookSoon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // something changed that a job may wait for
   void Look();
   void ExcuseWorkers();  // if this thread was late
-  void DeregisterAbandoned(const std::vector<WorkerSession>& abandoned);
+  void DeregisterAbandoned(const std::vector<WorkerSession>& abandoned) ABSL_LOCKS_EXCLUDED(mutex_);
   void LoseBroken(const std::vector<WorkerSession>& lost);
   void HandOut() ABSL_LOCKS_EXCLUDED(hand_out_mutex_, mutex_);
   struct HandedOut {

@@ -192,8 +192,10 @@ absl::Status StudyRun::Finish(v1::StudyState state, const std::string& message) 
     }
     return absl::OkStatus();
   });
-  if (status.ok() && moved) LogState(study_, state, message);
-  return status;
+  if (!status.ok()) return status;
+  if (!moved) return Interrupted();  // paused meanwhile, and perhaps resumed since
+  LogState(study_, state, message);
+  return absl::OkStatus();
 }
 
 absl::Status StudyRun::Pause(const std::string& message) {

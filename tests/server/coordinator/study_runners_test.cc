@@ -11,6 +11,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "SQLiteCpp/Database.h"
@@ -22,7 +23,9 @@
 #include "search/text/cluster_json.h"
 #include "server/names/names.h"
 #include "server/store/sqlite/sqlite_store.h"
+#include "server/studies/planning_gate.h"
 #include "server/studies/search_problem.h"
+#include "server/studies/study_run.h"
 #include "tests/server/coordinator_fixture.h"
 #include "tests/server/log_lines.h"
 #include "tests/server/store/study_edits.h"
@@ -125,12 +128,42 @@ TEST_F(StudyRunnersTest, WaitingStudyDoesNotPoll) {
   const std::int64_t id = CreateMeasured();
   runners_->Start(id);
   ASSERT_TRUE(WaitsForWorkers(id));
-  absl::SleepFor(absl::Milliseconds(300));
-  const int before = looks;
+  int before = -1;
+  for (int i = 0; i < 20 && before != looks; ++i) {  // it settles
+    before = looks;
+    absl::SleepFor(absl::Milliseconds(500));
+  }
   absl::SleepFor(absl::Milliseconds(2200));
   EXPECT_EQ(looks, before);
   SetState(id, v1::STUDY_STATE_PAUSED);
   EXPECT_TRUE(Becomes([&] { return looks > before; })) << "that is told";
+}
+
+// The runner then looks whether the study was resumed meanwhile.
+TEST_F(StudyRunnersTest, RunOfAStudyThatIsPausedInItsLastMomentIsInterrupted) {
+  // Runs a study, and pauses it when its answer is published for the `pause_at`-th time.
+  const auto run = [&](std::int64_t study, int pause_at) {
+    int published = 0;
+    PlanningGate gate(1);
+    const base::Clock clock = base::SystemClock();
+    const PresentWorkers workers = [] { return std::vector<WorkerRecord>(); };
+    const std::atomic<bool> outdated = false;
+    StudyRun studied(*store_, notifier_, gate, clock, workers, study,
+                     {.begins = [] {},
+                      .publish =
+                          [&](const v1::Recommendation&) {
+                            if (++published == pause_at) SetState(study, v1::STUDY_STATE_PAUSED);
+                          },
+                      .got_on = [] {}},
+                     outdated, /*most_planning_s=*/600);
+    return std::pair(studied.Run(), published);
+  };
+  const auto [ended, published] = run(CreatePredicted(), 0);
+  EXPECT_TRUE(ended.ok()) << ended;
+  const std::int64_t study = CreatePredicted();
+  const absl::Status interrupted = run(study, published).first;
+  EXPECT_TRUE(absl::IsCancelled(interrupted)) << interrupted;
+  EXPECT_EQ(store_->GetStudy(study)->state(), v1::STUDY_STATE_PAUSED);
 }
 
 TEST_F(StudyRunnersTest, TransientStorageFailureIsRetried) {

@@ -5,6 +5,8 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "tests/server/sched/sched_fixture.h"
+#include "tests/support/faulty_disk.h"
+#include "tests/support/temp_dir.h"
 
 namespace autocfg::server {
 namespace {
@@ -292,8 +294,8 @@ TEST_F(DispatcherTest, DrainingWorkerIsToldOnceAndGetsNoWork) {
   EXPECT_EQ(*renewal.answer.Wait(), v1::LEASE_COMMAND_DRAIN);
   // After that it waits as others do and need not repeat its calls.
   Enqueue("tp=1,mbs=2", 1);
-  const Poll later = Begin(a, absl::Milliseconds(300));
-  const Renewal again = Renew(lease, absl::Milliseconds(300));
+  const Poll later = Begin(a, absl::Seconds(2));
+  const Renewal again = Renew(lease, absl::Seconds(2));
   EXPECT_FALSE(later.answer.there());
   EXPECT_FALSE(again.answer.there());
   EXPECT_TRUE(later.answer.Wait()->drain);
@@ -320,8 +322,6 @@ TEST_F(DispatcherTest, SilentGiantIsNoCapacity) {
   EXPECT_EQ(LeaseOf(poll).ranks, 64);
 }
 
-// A job that waits for a worker which never takes part holds up others only for a while, and they hold it up
-// only for a while.
 // A study whose only worker is gone waits for the end of its lease; it says so meanwhile.
 TEST_F(DispatcherTest, SaysIfNothingIsHeardOfTheWorkersOfAStudy) {
   const WorkerSession worker = Register("workers/a", 4);
@@ -341,6 +341,8 @@ TEST_F(DispatcherTest, SaysIfNothingIsHeardOfTheWorkersOfAStudy) {
   EXPECT_EQ(dispatcher_->Waiting(study_), "");
 }
 
+// A job that waits for a worker which never takes part holds up others only for a while, and they hold it up
+// only for a while.
 TEST_F(DispatcherTest, WaitingJobAndLaterOnesPassEachOtherInTurns) {
   Make({.look_period = absl::Milliseconds(5)});
   const WorkerSession a = Register("workers/a", 2), b = Register("workers/b", 2);
@@ -441,6 +443,32 @@ TEST_F(DispatcherTest, WorkerSilentForADayIsDeregistered) {
   EXPECT_THAT(listed(), testing::ElementsAre("workers/other", "workers/parked"));
   EXPECT_TRUE(absl::IsNotFound(Begin(dead).answer.Wait().status()));
   EXPECT_FALSE(poll.answer.there());
+}
+
+TEST_F(DispatcherTest, AbandonedWorkerIsDeregisteredOnceTheStorageWorks) {
+  const TempDir dir;
+  FaultyDisk disk(dir.path());
+  dispatcher_->Close();
+  store_ = *OpenSqliteStore(dir.File("a.db"));
+  StartStudy();
+  Register("workers/dead", 1);
+  Make({.look_period = absl::Milliseconds(5)});
+  const auto becomes = [](const auto& condition) {
+    for (const absl::Time end = absl::Now() + kLong; !condition() && absl::Now() < end;)
+      absl::SleepFor(absl::Milliseconds(5));
+    return condition();
+  };
+  disk.Fail(FaultyDisk::Op::kWrite, 1, SQLITE_FULL, FaultyDisk::kForEver);
+  now_ = now_ + 24 * 3600 + 1;
+  EXPECT_TRUE(becomes([&] { return IsNoSpace(store_->Health()); })) << store_->Health();
+  disk.Heal();
+  now_ = now_ + 24 * 3600 + 1;
+  EXPECT_TRUE(becomes([&] {
+    const auto workers = store_->ListWorkers("", 10, /*gone=*/false);
+    return workers.ok() && workers->empty();
+  }));
+  dispatcher_->Close();
+  store_.reset();  // its files are on the disk
 }
 
 TEST_F(DispatcherTest, PresenceFollowsParkedAndRecentCalls) {
