@@ -152,10 +152,10 @@ TokenFile OpenPair(const std::string& data_path, const std::string& index_path) 
   }
   const auto sequences = ReadValue<std::uint64_t>(index, 18),
              boundaries = ReadValue<std::uint64_t>(index, 26);
-  const auto most = static_cast<std::uint64_t>(size);  // keeps the products small
-  const std::uint64_t plain = kIndexHeaderBytes + (sequences < most ? 12 * sequences : most) +
-                              (boundaries < most ? 8 * boundaries : most);
-  if (static_cast<std::uint64_t>(size) != plain && static_cast<std::uint64_t>(size) != plain + sequences) {
+  const auto held = static_cast<std::uint64_t>(size);
+  const bool small = sequences < held && boundaries < held;  // so are the products
+  const std::uint64_t plain = small ? kIndexHeaderBytes + 12 * sequences + 8 * boundaries : 0;
+  if (!small || (held != plain && held != plain + sequences)) {
     Refuse(index_path,
            fmt::format("has {} bytes, which are not the {} sequences and {} document boundaries of its "
                        "header; copy it again",

@@ -142,6 +142,11 @@ TEST_F(TokenFiles, BadFilesAreRefusedByWhatIsWrong) {
            {[](auto&, auto&index) { index += "xyz"; }, "which are not the 2 sequences and 3 document"},
            {[](auto&, auto&index) { index[25] = '\xff'; }, "copy it again"},
            {[](auto&, auto&index) { index[33] = '\x7f'; }, "copy it again"},
+           // 2^64 - 50 sequences and 2 boundaries: with the header, a sum that wraps around to the size.
+           {[](auto&, auto&index) {
+              index.replace(18, 16, "\xce" + std::string(7, '\xff') + '\2' + std::string(7, '\0'));
+            },
+            "which are not the 18446744073709551566 sequences and 2 document"},
            {[](auto&, auto&index) { index[37] = '\x80'; }, "gives sequence 0 the length -2147483645"},
            {[](auto&, auto&index) { index[34] = 2; }, "has sequence 1 at byte 6"},
            {[](auto&, auto&index) { index[58] = 1; }, "begins document 0 at sequence 1 of 2"},
