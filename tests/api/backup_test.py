@@ -13,8 +13,9 @@ import threading
 import time
 import unittest
 
+import grpc
 from reflected_api import Api
-from services import BIN, Services
+from services import BIN, Services, wait_for
 from study_api_test import CLUSTER, MODEL, WORKLOAD
 
 SIZE_MB = int(os.environ.get("AUTOCFG_BACKUP_MB", "40"))
@@ -27,7 +28,7 @@ class Writer(threading.Thread):
 
     def __init__(self, api):
         super().__init__()
-        self.api, self.made, self.ending = api, [], threading.Event()
+        self.api, self.made, self.ending, self.error = api, [], threading.Event(), None
 
     def create(self, request_id):
         spec = self.api.message("SearchSpec")(model=MODEL, workload=WORKLOAD, cluster=CLUSTER, device="cpu")
@@ -35,9 +36,17 @@ class Writer(threading.Thread):
 
     def run(self):
         begin = time.monotonic()
-        while not self.ending.is_set():
-            self.made.append(self.create(f"study-{len(self.made)}"))
-            time.sleep(max(0, begin + len(self.made) / COMMITS_PER_S - time.monotonic()))
+        try:
+            while not self.ending.is_set():
+                self.made.append(self.create(f"study-{len(self.made)}"))
+                time.sleep(max(0, begin + len(self.made) / COMMITS_PER_S - time.monotonic()))
+        except grpc.RpcError as error:
+            self.error = error
+
+    def makes_more(self):
+        """Waits until another study is created."""
+        before = len(self.made)
+        wait_for(lambda: len(self.made) > before or self.error, "another study")
 
 
 def fill(path):
@@ -65,14 +74,15 @@ class BackupTest(unittest.TestCase):
             writer.api = Api(server.said(r"listening on (\S+)").group(1))
             writer.start()
             try:
-                time.sleep(0.5)
+                writer.makes_more()
                 before = list(writer.made)
                 done = subprocess.run([os.path.join(BIN, "autocfg"), "db", "backup", "--db", database, "--output", copy, "--json"],
                                       capture_output=True, timeout=BACKUP_LIMIT_S, check=False)
-                time.sleep(0.2)
+                writer.makes_more()
             finally:
                 writer.ending.set()
                 writer.join()
+            self.assertIsNone(writer.error)
             self.assertEqual((done.returncode, done.stderr), (0, b""), server.text())
             answer = json.loads(done.stdout)
             print(f"{answer['bytes']} bytes in {answer['wall_s']:.2f} s, {len(writer.made) - len(before)} commits meanwhile", flush=True)

@@ -101,7 +101,7 @@ class Cluster:
             try:
                 return self.api.call(service, method, **fields)
             except grpc.RpcError as error:
-                if error.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() > end:
+                if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED) or time.monotonic() > end:
                     raise
                 time.sleep(0.1)
 

@@ -25,7 +25,7 @@ class LogTest(unittest.TestCase):
     def test_lines_name_what_they_are_about(self):
         with Services() as services:
             file = os.path.join(services.directory, "server.json")
-            server, address = services.server("--lease-duration", "1s", "--log-format", "json", "--log-file", file)
+            server, address = services.server("--lease-duration", "3s", "--log-format", "json", "--log-file", file)
             worker = services.start("real", ["autocfg-worker", "--coordinator", address, "--name", "real", "--slots", "2", "--devices", "cpu",
                                              "--log-format", "json"])
             worker.said("registered with")

@@ -434,13 +434,16 @@ TEST_F(SearchTest, TruncatedWeightsAreRejected) {
   home_.Write("short.safetensors", whole.substr(0, whole.size() / 2));
   ExpectOneError(Run({"train", "--model", model_, "--plan", "tp=1", "--steps", "1", "--init",
                       home_ / "short.safetensors"}),
-                 2, {"short.safetensors"});
+                 2, {"--init: ", "short.safetensors is cut off", "give a whole safetensors file of this model"});
 }
 
 TEST_F(SearchTest, InterruptedTrainingEndsItsRanks) {
   ProgramProcess train(home_,
                        {"train", "--model", model_, "--plan", "dp=2", "--steps", "100000000", "--json"});
-  std::this_thread::sleep_for(seconds(1));
+  const auto limit = std::chrono::steady_clock::now() + seconds(60);
+  while (RanksOf(train.pid()).size() < 2 && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::this_thread::sleep_for(seconds(1));  // they most likely train by now
   ASSERT_TRUE(train.running()) << train.err_so_far();
   const auto ranks = Descendants(train.pid());
   EXPECT_GE(RanksOf(train.pid()).size(), 2u);

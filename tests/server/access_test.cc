@@ -428,7 +428,7 @@ TEST_F(AccessTest, AParkedCallOfADeletedTokenGetsNoWork) {
   v1::LeaseWorkRequest poll;
   poll.set_worker("workers/a");
   poll.set_session_epoch(joined.session_epoch());
-  poll.set_wait_s(1);
+  poll.set_wait_s(10);
   grpc::ClientContext polling;
   grpc::Status refused;
   std::thread parked([&] {

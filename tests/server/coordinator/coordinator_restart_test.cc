@@ -1,6 +1,7 @@
 // Studies across a coordinator restart, a lost worker or a full disk.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -103,7 +104,7 @@ TEST_F(CoordinatorTest, RestartDoesNotRepeatMeasuredTrials) {
 }
 
 TEST_F(CoordinatorTest, TrialOfLostWorkerMovesToAnother) {
-  Open(/*lease_duration_s=*/0.3);
+  Open(/*lease_duration_s=*/2);
   const v1::Study study = Create(SmallSpec());
   ASSERT_TRUE(Start(study.name()).ok());
   std::string lost;
@@ -125,13 +126,14 @@ TEST_F(CoordinatorTest, TrialOfLostWorkerMovesToAnother) {
   // A worker on another machine: nobody reports that the first is gone, but its lease expires.
   FakeWorker second(coordinator_->address(), FakeWorker::ByFormula, "boot", 4, "workers/second");
   EXPECT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
-  for (const v1::Trial& trial : Trials(study.name())) {
-    if (trial.name() != lost) continue;
-    ASSERT_EQ(trial.attempts_size(), 2);
-    EXPECT_EQ(trial.attempts(0).state(), v1::TRIAL_STATE_LOST);
-    EXPECT_EQ(trial.attempts(1).worker(), "workers/second");
-    EXPECT_EQ(trial.state(), v1::TRIAL_STATE_MEASURED);
-  }
+  const std::vector<v1::Trial> trials = Trials(study.name());
+  const auto moved = std::find_if(trials.begin(), trials.end(),
+                                  [&](const v1::Trial& trial) { return trial.name() == lost; });
+  ASSERT_NE(moved, trials.end());
+  ASSERT_EQ(moved->attempts_size(), 2);
+  EXPECT_EQ(moved->attempts(0).state(), v1::TRIAL_STATE_LOST);
+  EXPECT_EQ(moved->attempts(1).worker(), "workers/second");
+  EXPECT_EQ(moved->state(), v1::TRIAL_STATE_MEASURED);
 }
 
 TEST_F(CoordinatorTest, FullDiskStopsTheStudyWithoutDataLoss) {

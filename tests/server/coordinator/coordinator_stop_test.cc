@@ -98,7 +98,7 @@ TEST_F(CoordinatorTest, PauseStopsTheQueueAndResumeContinues) {
 TEST_F(CoordinatorTest, TimeBudgetShorterThanCalibrationIsReported) {
   Open();
   v1::SearchSpec spec = SmallSpec();
-  spec.set_time_budget_s(0.5);
+  spec.set_time_budget_s(4);
   const v1::Study study = Create(spec);
   std::atomic<bool> over = false;
   FakeWorker worker(coordinator_->address(), [&](const v1::Job& job) {
@@ -109,23 +109,22 @@ TEST_F(CoordinatorTest, TimeBudgetShorterThanCalibrationIsReported) {
   const v1::Study done = Finish(study.name());
   over = true;
   EXPECT_EQ(done.state(), v1::STUDY_STATE_FAILED);
-  EXPECT_EQ(
-      done.message(),
-      "the time budget of 0.5 s ended before one op of each kind was timed; give more time, such as 1 s, "
-      "or name smaller micro batches with --space");
+  EXPECT_EQ(done.message(),
+            "the time budget of 4 s ended before one op of each kind was timed; give more time, such as 8 s, "
+            "or name smaller micro batches with --space");
 }
 
 TEST_F(CoordinatorTest, TimeBudgetSpentWithoutAWorkerIsReported) {
   Open();
   v1::SearchSpec spec = SmallSpec();
-  spec.set_time_budget_s(0.2);
+  spec.set_time_budget_s(2);
   const v1::Study study = Create(spec);
   ASSERT_TRUE(Start(study.name()).ok());
   const v1::Study done = Finish(study.name());
   EXPECT_EQ(done.state(), v1::STUDY_STATE_FAILED);
   EXPECT_THAT(done.message(),
               ::testing::MatchesRegex(
-                  "the time budget of 0.2 s ended before one op of each kind was timed: for [0-9.]+ s "
+                  "the time budget of 2 s ended before one op of each kind was timed: for [0-9.]+ s "
                   "of it no worker took the calibration; see `autocfg workers`, and repeat the search with "
                   "free workers"));
 }
@@ -133,7 +132,7 @@ TEST_F(CoordinatorTest, TimeBudgetSpentWithoutAWorkerIsReported) {
 TEST_F(CoordinatorTest, SpentTimeBudgetEndsTheStudyWithBestSoFar) {
   Open();
   v1::SearchSpec spec = SmallSpec();
-  spec.set_time_budget_s(1);
+  spec.set_time_budget_s(5);
   const v1::Study study = Create(spec);
   std::atomic<int> jobs = 0;
   std::atomic<bool> over = false;
@@ -150,11 +149,11 @@ TEST_F(CoordinatorTest, SpentTimeBudgetEndsTheStudyWithBestSoFar) {
   over = true;
   EXPECT_EQ(done.state(), v1::STUDY_STATE_DONE);
   EXPECT_THAT(done.message(), HasSubstr("time budget"));
-  EXPECT_NEAR(calibration_budget, 0.2, 1e-12);
+  EXPECT_NEAR(calibration_budget, 1, 1e-12);
   const v1::Recommendation answer = Recommend(study.name());
   EXPECT_EQ(answer.provenance(), "measured");
   EXPECT_EQ(answer.counts().measured(), 2);
-  EXPECT_GE(answer.wall_s(), 1);
+  EXPECT_GE(answer.wall_s(), 5);
   EXPECT_EQ(answer.stopped(), "time_budget");
   EXPECT_GT(answer.plans_left(), 0);
   worker.Stop();

@@ -195,14 +195,16 @@ TEST_F(RendezvousTest, GatheringIsAnsweredAfterARestartThoughAShareHasEnded) {
 TEST_F(RendezvousTest, NobodyIsAnsweredBeforeTheGatheringIsStored) {
   const TempDir dir;
   UseFile(dir.File("a.db"));
-  Make({.barrier = absl::Milliseconds(20), .look_period = absl::Milliseconds(1)});
+  const absl::Duration barrier = absl::Seconds(2);
+  Make({.barrier = barrier, .look_period = absl::Milliseconds(1)});
   SQLite::Database other(dir.File("a.db"), SQLite::OPEN_READWRITE);
   const Call waiting = Join(first_, 0, {"a", "b"});
   other.exec("BEGIN IMMEDIATE");
   Call last;
   std::thread joins([&] { last = Join(second_, 0, {"c", "d"}); });
-  while (rendezvous_->bytes() < 4) absl::SleepFor(absl::Milliseconds(1));
-  absl::SleepFor(absl::Milliseconds(100));
+  const absl::Time limit = absl::Now() + kLong;
+  while (rendezvous_->bytes() < 4 && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
+  absl::SleepFor(barrier + absl::Milliseconds(100));
   EXPECT_FALSE(waiting.answer.there());
   other.exec("ROLLBACK");
   joins.join();
