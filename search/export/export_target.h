@@ -26,7 +26,7 @@ struct ExportTarget {
   std::string_view summary;    // of the file
   std::string_view file_name;  // by default
   std::string_view version;    // of the framework whose rules it follows; empty: this program's own
-  // Unimplemented names all that the target cannot express. Requires a legal plan.
+  // FailedPrecondition names all that the target cannot express. Requires a legal plan.
   absl::StatusOr<ExportedFile> (*write)(const ExportedRun& run);
 };
 
@@ -40,11 +40,11 @@ const ExportTarget* FindExportTarget(std::string_view name);
 std::string UnknownExportTarget(std::string_view name, const std::vector<std::string>& more = {});
 
 // Returns the file of a run for the target. The plan becomes canonical first. InvalidArgument: the plan is
-// illegal, or its split is auto. Unimplemented: as of ExportTarget.
+// illegal, or its split is auto. FailedPrecondition: as of ExportTarget.
 absl::StatusOr<ExportedFile> Export(const ExportedRun& run, const ExportTarget& target);
 
 // Returns a batch script for Slurm that contains the target's file and starts it. Errors as of Export;
-// Unimplemented too for a target whose file this program itself takes, since `train` runs on one machine.
+// InvalidArgument too for a target whose file this program itself takes, since `train` runs on one machine.
 absl::StatusOr<ExportedFile> ExportSlurmScript(const ExportedRun& run, const ExportTarget& engine);
 
 }  // namespace autocfg

@@ -30,10 +30,10 @@ class Refusals {
   }
   bool empty() const { return all_.empty(); }
 
-  // Returns Unimplemented with all of them in one line; OK without any.
+  // Returns FailedPrecondition with all of them in one line; OK without any.
   absl::Status For(std::string_view target) const {
     if (all_.empty()) return absl::OkStatus();
-    return absl::UnimplementedError(
+    return absl::FailedPreconditionError(
         fmt::format("{0} cannot express {1}; search with --engine {0} (and --predict-only, unless a worker "
                     "runs it) for a plan that it can, or export to another target",
                     target, fmt::join(all_, "; ")));

@@ -21,7 +21,7 @@ absl::StatusOr<ExportedFile> ExportSlurmScript(const ExportedRun& run, const Exp
   auto exported = Export(run, engine);
   if (!exported.ok()) return exported;
   if (exported->launch.program.empty()) {
-    return absl::UnimplementedError(
+    return absl::InvalidArgumentError(
         fmt::format("a batch script cannot start {}, whose runs stay on one machine; name a framework that "
                     "trains over nodes",
                     engine.name));

@@ -1,5 +1,5 @@
 // The writer of each target's file, with the release whose options and checks it follows. All require a
-// legal plan in canonical form with a definite split. They return Unimplemented with all that the target
+// legal plan in canonical form with a definite split. They return FailedPrecondition with all that the target
 // cannot express. Pure, thread-safe.
 #pragma once
 

@@ -26,8 +26,8 @@ struct ChangedFile {
 // Returns the file with the settings changed by which exports of `run.plan` and of `plan` differ; what else
 // stands in it stays. The result is read back, so that it says
 // `plan` for the same model, batch and ranks. FailedPrecondition if no change of
-// single settings does, as of a value that the file computes; Unimplemented if the framework cannot express
-// one of the plans. `options`: those with which the file was read.
+// single settings does, as of a value that the file computes, or if the framework cannot express one of the
+// plans. `options`: those with which the file was read.
 absl::StatusOr<ChangedFile> ChangePlan(const FrameworkRun& run, const ParallelPlan& plan,
                                        const ReadingOptions& options);
 
