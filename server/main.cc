@@ -22,6 +22,7 @@
 #include "base/os/end_limit.h"
 #include "base/os/process.h"
 #include "base/os/process_limits.h"
+#include "base/os/streams/standard_streams.h"
 #include "base/service/log_output.h"
 #include "base/service/service_manager.h"
 #include "base/subject.h"
@@ -329,7 +330,8 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
-    return app.exit(success);
+    if (app.exit(success) == 0 && base::FlushStandardOutput()) return kExitDone;
+    return Fail("standard output: cannot write to it; redirect it elsewhere");
   } catch (const CLI::ParseError& error) {
     return Fail(fmt::format("{}; see autocfg-server --help", error.what()));
   }
@@ -350,6 +352,8 @@ int Main(int argc, char** argv) {
 
 }  // namespace
 }  // namespace autocfg::server
+
+AUTOCFG_FILL_STANDARD_DESCRIPTORS_AT_START;
 
 int main(int argc, char** argv) {
   try {

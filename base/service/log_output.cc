@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/os/atomic_file.h"
-#include "base/os/rotated_file_sink.h"
+#include "base/os/streams/rotated_file_sink.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "fmt/chrono.h"

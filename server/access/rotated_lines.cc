@@ -4,7 +4,7 @@
 #include <exception>
 
 #include "base/os/atomic_file.h"
-#include "base/os/rotated_file_sink.h"
+#include "base/os/streams/rotated_file_sink.h"
 #include "fmt/format.h"
 #include "spdlog/logger.h"
 #include "spdlog/spdlog.h"

@@ -1,4 +1,4 @@
-// A file of lines, which is rotated at 16 MiB (base/os/rotated_file_sink.h); eight older ones are kept.
+// A file of lines, which is rotated at 16 MiB (base/os/streams/rotated_file_sink.h); eight older ones are kept.
 // Thread-safe.
 #pragma once
 

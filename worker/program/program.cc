@@ -26,6 +26,7 @@
 #include "base/os/host.h"
 #include "base/os/log_fields.h"
 #include "base/os/process.h"
+#include "base/os/streams/standard_streams.h"
 #include "base/service/heartbeat_file.h"
 #include "base/service/log_output.h"
 #include "base/service/service_manager.h"
@@ -435,8 +436,8 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
   try {
     app.parse(words);
   } catch (const CLI::Success& success) {  // --help, --version
-    if (app.exit(success) == 0 && std::fflush(stdout) == 0) return ProgramEnd{};
-    return ProgramEnd{2, "cannot write to standard output"};
+    if (app.exit(success) == 0 && base::FlushStandardOutput()) return ProgramEnd{};
+    return ProgramEnd{kExitUsage, "standard output: cannot write to it; redirect it elsewhere"};
   } catch (const CLI::ParseError& error) {
     return Usage(Words(error));
   }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/os/process.h"
+#include "base/os/streams/standard_streams.h"
 #include "base/os/unique_fd.h"
 #include "fmt/format.h"
 #include "worker/supervisor/supervisor.h"
@@ -19,16 +20,6 @@ constexpr char kUsage[] =
     "Starts the ranks of one job and ends what they leave behind. It is started by `autocfg` and\n"
     "`autocfg-worker`, not by hand.\n";
 
-// Opens /dev/null in place of each standard descriptor that is closed, so that no rank gets another file
-// there.
-void FillStandardDescriptors() {
-  for (int fd = ::open("/dev/null", O_RDWR); fd >= 0; fd = ::dup(fd)) {
-    if (fd <= STDERR_FILENO) continue;
-    ::close(fd);
-    return;
-  }
-}
-
 bool IsSupervisorSocket(int fd) {
   int type = 0;
   socklen_t size = sizeof type;
@@ -36,6 +27,8 @@ bool IsSupervisorSocket(int fd) {
 }
 
 }  // namespace
+
+AUTOCFG_FILL_STANDARD_DESCRIPTORS_AT_START;
 
 int main(int argc, char** argv) {
   using autocfg::worker::kSupervisorSocket;
@@ -51,7 +44,6 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "autocfg-supervisor: it is started by autocfg and autocfg-worker; see --help\n");
     return 2;
   }
-  FillStandardDescriptors();
   ::fcntl(kSupervisorSocket, F_SETFD, FD_CLOEXEC);
   const int error = autocfg::worker::Supervisor(autocfg::base::UniqueFd(kSupervisorSocket)).Run();
   if (error == 0) return 0;

@@ -1,4 +1,4 @@
-#include "base/os/rotated_file_sink.h"
+#include "base/os/streams/rotated_file_sink.h"
 
 #include <sys/stat.h>
 
