@@ -35,13 +35,16 @@ bool LooksLikeFile(const std::string& text) {
          std::filesystem::exists(text, ignored);
 }
 
-absl::StatusOr<Json> ReadJson(const std::string& path) {
-  const auto text = ReadTextFile(path);
-  if (!text.ok()) return text.status();
-  auto json = base::ParseJson(path, *text);
+absl::StatusOr<Json> ParseObject(const std::string& path, const std::string& text) {
+  auto json = base::ParseJson(path, text);
   if (json.ok() && !json->is_object())
     return absl::InvalidArgumentError(fmt::format("{}: not a JSON object; give a file that holds one", path));
   return json;
+}
+
+absl::StatusOr<Json> ReadJson(const std::string& path) {
+  const auto text = ReadTextFile(path);
+  return text.ok() ? ParseObject(path, *text) : text.status();
 }
 
 absl::StatusOr<ModelSpec> ReadModel(const std::string& path, std::vector<std::string>& notes) {
@@ -53,7 +56,7 @@ absl::StatusOr<ModelSpec> ReadModel(const std::string& path, std::vector<std::st
         "can stand here",
         base::Printable(path), framework));
   }
-  const auto json = ReadJson(path);
+  const auto json = ParseObject(path, *text);  // it may be a pipe, which is read once
   if (!json.ok()) return json.status();
   // Of an answer (docs/formats.md, "best.json"), its model.
   const bool answer = json->is_object() && json->contains("best") && json->contains("model");

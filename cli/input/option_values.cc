@@ -122,7 +122,9 @@ absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
   const std::string subject = base::SubjectOf(status);
   if (subject == "cluster" || subject == "spec.cluster")
     return base::WithSubject(cluster.empty() ? "--cluster" : fmt::format("--cluster: {}", cluster), status);
-  if (base::OptionOf(status) == "precision") return base::WithSubject("--precision", status);
+  for (const std::string_view option : {"precision", "engine"}) {
+    if (base::OptionOf(status) == option) return base::WithSubject(fmt::format("--{}", option), status);
+  }
   for (const auto& [known, option] : kOptions) {
     if (subject == known) return base::WithSubject(option, status);
   }

@@ -130,9 +130,8 @@ absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPl
     }
     if (!known->cluster && args.cluster.empty()) {
       return absl::InvalidArgumentError(
-          "--cluster is missing: the search was of this machine, whose op times are not in its answer; give "
-          "--cluster local for those that the database keeps, name a described cluster, or see what was "
-          "measured with autocfg explain");
+          "--cluster is missing: the search was of the coordinator's workers, whose op times are not in its "
+          "answer; name a described cluster, or see what was measured with autocfg explain");
     }
   }
   if (!args.global_batch.empty()) {
@@ -176,6 +175,10 @@ absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPl
 }  // namespace
 
 bool IsOfThisMachine(const PlanQuestionArgs& args) { return IsLocalName(args.cluster); }
+
+void StayOnThisMachine(const BestPlan& known, PlanQuestionArgs& args) {
+  if (known.local && args.cluster.empty()) args.cluster = fmt::format("local:1x{}", RankCount(known.plan));
+}
 
 absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args, const BestPlan* known) {
   std::vector<std::string> notes;

@@ -35,6 +35,10 @@ struct PlanQuestion {
 // Returns true if --cluster is this machine.
 bool IsOfThisMachine(const PlanQuestionArgs& args);
 
+// Has the plan of a search of this machine predicted there, by the op times that the database keeps, unless
+// --cluster says otherwise. Not for a study of another coordinator, whose machine is not this one.
+void StayOnThisMachine(const BestPlan& known, PlanQuestionArgs& args);
+
 // `known`: a question that was asked before; options take the place of its parts. Errors name the option.
 absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args, const BestPlan* known = nullptr);
 

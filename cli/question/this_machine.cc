@@ -21,11 +21,12 @@ namespace {
 absl::Status WithoutOpTimes(const PredictionQuestion& question, const ThisMachineOptions& options,
                             std::string_view why) {
   const std::string db = options.database.empty() ? "" : fmt::format(" --db {}", ShellWord(options.database));
+  const std::string& named = options.model.empty() ? question.model.name : options.model;
   return absl::FailedPreconditionError(fmt::format(
       "--cluster: {}; autocfg search --predict-only --model {} --cluster {} --global-batch {} "
       "--seq-len {} --precision {}{} measures them",
-      why, ShellWord(options.model.empty() ? question.model.name : options.model), options.cluster,
-      question.workload.global_batch, question.workload.seq_len, Name(question.workload.precision), db));
+      why, named.empty() ? "MODEL" : ShellWord(named), options.cluster, question.workload.global_batch,
+      question.workload.seq_len, Name(question.workload.precision), db));
 }
 
 // Returns whether the time of `op` says that of `other` well enough: they differ in one size at most, as ops

@@ -146,7 +146,9 @@ absl::StatusOr<BestPlan> StoredQuestion(const ExplainArgs& args, PlanQuestionArg
 int ExplainStored(const ExplainArgs& args) {
   PlanQuestionArgs asked = args.question;
   const auto known = StoredQuestion(args, asked);
-  return known.ok() ? ExplainPrediction(args, asked, &*known) : Fail(known.status());
+  if (!known.ok()) return Fail(known.status());
+  if (!args.service.remote()) StayOnThisMachine(*known, asked);
+  return ExplainPrediction(args, asked, &*known);
 }
 
 int RunEvidence(const ExplainArgs& args) {
@@ -165,11 +167,9 @@ int RunEvidence(const ExplainArgs& args) {
     if (!absl::IsFailedPrecondition(evidence.status())) return Fail(evidence.status());
     PlanQuestionArgs asked = args.question;
     const auto known = StoredQuestion(args, asked);
-    if (!known.ok()) return Fail(evidence.status());
-    if (!known->local) return ExplainPrediction(args, asked, &*known);
-    return Fail(kExitUsage, fmt::format("{}; --cluster local explains its prediction, by the op times that "
-                                        "the database keeps",
-                                        Text(evidence.status())));
+    if (!known.ok() || (known->local && args.service.remote())) return Fail(evidence.status());
+    StayOnThisMachine(*known, asked);
+    return ExplainPrediction(args, asked, &*known);
   }
   return Answer(EvidenceText(*evidence, StyleOf(STDOUT_FILENO)));
 }

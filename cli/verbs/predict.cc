@@ -120,13 +120,8 @@ int RunPredict(const PredictArgs& args) {
   if (args.many) return RunRequests(args);
   if (!args.input.file.empty() && !args.study.empty())
     return Fail(kExitUsage, "--input and --study exclude each other; leave one of them out");
-  const bool of_database = !args.service.database.empty() && !IsOfThisMachine(args.question);
-  if (args.study.empty() && (args.service.remote() || of_database)) {
-    return Fail(kExitUsage,
-                args.service.remote()
-                    ? "--coordinator is for a stored study; name one with --study"
-                    : "--db is for a stored study or this machine; give --study or --cluster local");
-  }
+  if (args.study.empty() && args.service.remote())
+    return Fail(kExitUsage, "--coordinator is for a stored study; name one with --study");
   if (absl::Status status = CheckFrameworkOptions(args.input); !status.ok()) return Fail(status);
   std::optional<InputQuestion> known;
   PlanQuestionArgs asked = args.question;
@@ -134,6 +129,11 @@ int RunPredict(const PredictArgs& args) {
     auto stored = StoredOf(args, asked);
     if (!stored.ok()) return Fail(stored.status());
     known = *std::move(stored);
+    if (!args.service.remote()) StayOnThisMachine(known->question, asked);
+  }
+  if (args.study.empty() && !args.service.database.empty() && !IsOfThisMachine(asked)) {
+    return Fail(kExitUsage,
+                "--db is for a stored study or this machine; give --study or --cluster local");
   }
   asked.database = args.service.database;
   auto question = LoadPlanQuestion(asked, known ? &known->question : nullptr);

@@ -13,7 +13,7 @@ absl::Status Unreachable(const Endpoint& endpoint, const absl::Status& said) {
   // The words are those of gRPC and of OpenSSL.
   const bool encrypted = endpoint.tls && !endpoint.target.starts_with("unix:");
   const auto error = [&](std::string_view what, std::string_view help) {
-    return absl::Status(said.code(), fmt::format("{} ({}){}{}", what, text, help.empty() ? "" : "; ", help));
+    return absl::Status(said.code(), fmt::format("{} ({}); {}", what, text, help));
   };
   if (encrypted && says("Hostname Verification Check failed")) {
     return error("the certificate of the coordinator there is for other names",
@@ -40,7 +40,7 @@ absl::Status Unreachable(const Endpoint& endpoint, const absl::Status& said) {
                  "if it takes only clients with a certificate, --tls-cert must be of an authority in its "
                  "--tls-client-ca");
   }
-  return error("no coordinator answers there", "");
+  return error("no coordinator answers there", "start autocfg-server there, or name another address");
 }
 
 }  // namespace autocfg

@@ -53,7 +53,8 @@ TEST_F(LocalPredictionTest, KeptOpTimesAnswerWithoutAStudy) {
   const std::string build = base::BuildId();
   if (build.ends_with("-dirty") || build.ends_with("+unknown"))
     GTEST_SKIP() << "op times are not kept for build " << build;
-  const Finished first = Run("search", {"--predict-only", "--json"});
+  const std::string found = home_ / "best.json";
+  const Finished first = Run("search", {"--predict-only", "--json", "--output", found});
   ASSERT_EQ(first.exit_code, 0) << first.err;
   const Json measured = Json::parse(first.out);
   ASSERT_EQ(Studies(), 1u);
@@ -73,6 +74,18 @@ TEST_F(LocalPredictionTest, KeptOpTimesAnswerWithoutAStudy) {
   for (const char* part : {"step_time_s", "step_time_low_s", "step_time_high_s"}) {
     const double searched = kept["best"]["predicted"][part];
     EXPECT_NEAR(answer[part].get<double>(), searched, 1e-9 * searched) << part;
+  }
+  // What the search found says model, cluster, batch and plan.
+  for (const std::vector<std::string>& source :
+       {std::vector<std::string>{"--input", found}, {"--study", "1"}}) {
+    for (const char* verb : {"predict", "explain"}) {
+      std::vector<std::string> args = {verb, "--db", database_, "--json"};
+      args.insert(args.end(), source.begin(), source.end());
+      const Finished again = RunAutocfg(home_, args);
+      ASSERT_EQ(again.exit_code, 0) << again.err;
+      EXPECT_EQ(Json::parse(again.out)["step_time_s"], answer["step_time_s"])
+          << verb << " " << source.front();
+    }
   }
   const Finished explained = Run("explain", {"--plan", plan});
   EXPECT_EQ(explained.exit_code, 0) << explained.err;

@@ -46,7 +46,7 @@ TEST(ListenSockets, SecondUserOfAPortIsRefused) {
     const auto second = Open(fmt::format("{}:{}", host, first->port()));
     EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
     EXPECT_EQ(second.status().message(),
-              fmt::format("address {}:{}: Address already in use", host, first->port()));
+              fmt::format("address {}:{}: Address already in use; give one of this machine, with a port that is free", host, first->port()));
   }
 }
 

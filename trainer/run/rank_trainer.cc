@@ -151,7 +151,11 @@ void RankTrainer::SetWeights() {
     return;
   }
   if (!config_.init_path.empty()) {
-    LoadWeights(config_.init_path, shape_, *layout_, *backend_.device, *stream_);
+    try {
+      LoadWeights(config_.init_path, shape_, *layout_, *backend_.device, *stream_);
+    } catch (const BadInput& error) {
+      throw BadInput(fmt::format("--init: {}; give a whole safetensors file of this model", error.what()));
+    }
     return;
   }
   for (std::size_t i = 0; i < layout_->parameters().size(); ++i) {
