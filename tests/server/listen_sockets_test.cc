@@ -46,7 +46,9 @@ TEST(ListenSockets, SecondUserOfAPortIsRefused) {
     const auto second = Open(fmt::format("{}:{}", host, first->port()));
     EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
     EXPECT_EQ(second.status().message(),
-              fmt::format("address {}:{}: Address already in use; give one of this machine, with a port that is free", host, first->port()));
+              fmt::format(
+                  "address {}:{}: Address already in use; give one of this machine, with a port that is free",
+                  host, first->port()));
   }
 }
 
@@ -100,7 +102,10 @@ TEST(ListenSockets, UnknownHostIsReported) {
   EXPECT_THAT(std::string(sockets.status().message()), HasSubstr("address no-such-host.invalid:0: "));
   // An address of another machine (reserved for documentation).
   const auto foreign = Open("192.0.2.1:0");
-  EXPECT_EQ(foreign.status().message(), "address 192.0.2.1:0: Cannot assign requested address");
+  EXPECT_EQ(
+      foreign.status().message(),
+      "address 192.0.2.1:0: Cannot assign requested address; give one of this machine, with a port that is "
+      "free");
 }
 
 TEST(ListenSockets, UnixSocketIsPrivateAndRemovedAtTheEnd) {
