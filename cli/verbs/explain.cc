@@ -167,9 +167,11 @@ int RunEvidence(const ExplainArgs& args) {
     if (!absl::IsFailedPrecondition(evidence.status())) return Fail(evidence.status());
     PlanQuestionArgs asked = args.question;
     const auto known = StoredQuestion(args, asked);
-    if (!known.ok() || (known->local && args.service.remote())) return Fail(evidence.status());
-    StayOnThisMachine(*known, asked);
-    return ExplainPrediction(args, asked, &*known);
+    if (!known.ok()) return Fail(evidence.status());
+    if (!known->local) return ExplainPrediction(args, asked, &*known);
+    return Fail(kExitUsage, fmt::format("{}; --cluster local explains its prediction, by the op times that "
+                                        "the database keeps",
+                                        Text(evidence.status())));
   }
   return Answer(EvidenceText(*evidence, StyleOf(STDOUT_FILENO)));
 }

@@ -31,6 +31,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 8> kRequired = {"layers",       "hidden", "heads", "seq_len",
                                                        "global_batch", "tp",     "pp",    "dp"};
+constexpr std::string_view kDefaultVocab = "50257";  // GPT-2's, as the other defaults of a model
 constexpr std::string_view kMilliseconds = "iter_time_ms", kSeconds = "iter_time_s";
 
 // A step slower than this many times its FLOPs at the device's peak was written in another unit.
@@ -153,7 +154,6 @@ absl::StatusOr<Columns> ColumnsOf(const CsvTable& table, const ColumnDefaults& d
     if (!has(name)) missing.emplace_back(name);
   }
   if (!options.contains("mbs")) missing.emplace_back("micro_batch");
-  if (!has("vocab")) missing.emplace_back("vocab");
   if (!missing.empty()) {
     return BadMeasurements(
         fmt::format("the column{} {} {} missing; add {}, or give one value for all rows with --default",
@@ -162,6 +162,14 @@ absl::StatusOr<Columns> ColumnsOf(const CsvTable& table, const ColumnDefaults& d
   }
   if (columns.time_column.empty())
     return BadMeasurements(fmt::format("no column has the times; name it {} or {}", kMilliseconds, kSeconds));
+  if (!has("vocab")) {
+    columns.used.push_back({"vocab", ColumnKind::kModel, names.size()});
+    columns.defaults.emplace_back(kDefaultVocab);
+    notes.push_back(
+        fmt::format("no column has the vocabulary: it is taken as {} tokens, GPT-2's; --default "
+                    "vocab=N says otherwise",
+                    kDefaultVocab));
+  }
   return columns;
 }
 

@@ -33,7 +33,7 @@ struct SkippedRow {
 struct Measurements {
   std::vector<Measurement> rows;
   std::vector<SkippedRow> skipped;
-  std::vector<std::string> notes;  // on columns that were not used
+  std::vector<std::string> notes;  // on columns that were not used, and the vocabulary that was assumed
   ClusterSpec cluster;             // with as many nodes as the largest plan needs, and all figures given
 };
 

@@ -76,16 +76,14 @@ TEST_F(LocalPredictionTest, KeptOpTimesAnswerWithoutAStudy) {
     EXPECT_NEAR(answer[part].get<double>(), searched, 1e-9 * searched) << part;
   }
   // What the search found says model, cluster, batch and plan.
-  for (const std::vector<std::string>& source :
-       {std::vector<std::string>{"--input", found}, {"--study", "1"}}) {
-    for (const char* verb : {"predict", "explain"}) {
-      std::vector<std::string> args = {verb, "--db", database_, "--json"};
-      args.insert(args.end(), source.begin(), source.end());
-      const Finished again = RunAutocfg(home_, args);
-      ASSERT_EQ(again.exit_code, 0) << again.err;
-      EXPECT_EQ(Json::parse(again.out)["step_time_s"], answer["step_time_s"])
-          << verb << " " << source.front();
-    }
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"predict", "--input", found},
+                                               {"predict", "--study", "1"},
+                                               {"explain", "--study", "1"}}) {
+    std::vector<std::string> all = args;
+    all.insert(all.end(), {"--db", database_, "--json"});
+    const Finished again = RunAutocfg(home_, all);
+    ASSERT_EQ(again.exit_code, 0) << again.err;
+    EXPECT_EQ(Json::parse(again.out)["step_time_s"], answer["step_time_s"]) << args[0] << " " << args[1];
   }
   const Finished explained = Run("explain", {"--plan", plan});
   EXPECT_EQ(explained.exit_code, 0) << explained.err;

@@ -106,9 +106,9 @@ TEST(Measurements, RefusesTimesInAnotherUnit) {
 TEST(Measurements, RefusesTablesThatItCannotRead) {
   EXPECT_THAT(Refusal(""), HasSubstr("it is empty"));
   EXPECT_THAT(Refusal(kHeader), HasSubstr("it has no rows"));
-  EXPECT_THAT(
-      Refusal(std::string(kHeader) + kRow, ""),
-      HasSubstr("the column vocab is missing; add it, or give one value for all rows with --default"));
+  EXPECT_THAT(Refusal("layers,hidden,heads,seq_len,global_batch,micro_batch,tp,pp,iter_time_ms\n"
+                      "24,2048,16,1024,16,4,1,2,410.5\n"),
+              HasSubstr("the column dp is missing; add it, or give one value for all rows with --default"));
   EXPECT_THAT(Refusal("layers,hidden\n1,2\n"),
               HasSubstr("the columns heads, seq_len, global_batch, tp, pp, dp, "
                         "micro_batch are missing"));
@@ -130,6 +130,17 @@ TEST(Measurements, RefusesTablesThatItCannotRead) {
   EXPECT_THAT(Refusal(std::string(kHeader) + kRow, "vocab=1,vocab=2"), HasSubstr("vocab is given twice"));
   EXPECT_THAT(Refusal(std::string(kHeader) + "24,2048,16,1024,16,4,5,2,2,410.5\n"),
               AllOf(HasSubstr("none of its 1 rows can be used; line 2: ")));
+}
+
+TEST(Measurements, AssumesTheVocabularyOfGpt2AndSaysSo) {
+  const auto parsed = Parse(std::string(kHeader) + kRow, "recompute=full");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  ASSERT_EQ(parsed->rows.size(), 1u);
+  EXPECT_EQ(parsed->rows.front().model.vocab, 50257);
+  EXPECT_EQ(parsed->rows.front().plan.recompute, Recompute::kFull);
+  EXPECT_THAT(parsed->notes,
+              ElementsAre("no column has the vocabulary: it is taken as 50257 tokens, GPT-2's; --default "
+                          "vocab=N says otherwise"));
 }
 
 TEST(Measurements, NamesColumnsThatItDoesNotUse) {
