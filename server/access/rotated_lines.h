@@ -1,5 +1,5 @@
-// A file of lines, which is rotated at 16 MiB (base/os/streams/rotated_file_sink.h); eight older ones are kept.
-// Thread-safe.
+// A file of lines, which is rotated at 16 MiB (base/os/streams/rotated_file_sink.h); eight older ones are
+// kept. Thread-safe.
 #pragma once
 
 #include <memory>

@@ -53,9 +53,9 @@ constexpr absl::Duration kLastAnswers = absl::Milliseconds(100);
 constexpr const char* kServices[] = {"autocfg.v1.StudyService", "autocfg.v1.WorkerService",
                                      "autocfg.v1.AccessService"};
 
-// Detects within 30 s that a peer's machine is gone. Peers may ping every 5 s. The timeout is gRPC's default: a
-// client without a call that waits may read its connection only every 5 s, and on a loaded machine later. One
-// whose connection was closed meanwhile would get UNAVAILABLE for its next call.
+// Detects within 30 s that a peer's machine is gone. Peers may ping every 5 s. The timeout is gRPC's default:
+// a client without a call that waits may read its connection only every 5 s, and on a loaded machine later.
+// One whose connection was closed meanwhile would get UNAVAILABLE for its next call.
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 20'000;
 constexpr int kShortestPeerPingMs = 5'000;

@@ -209,8 +209,9 @@ absl::StatusOr<ListenSockets> ListenSockets::OpenUnix(const std::string& path) {
 
 absl::StatusOr<ListenSockets> ListenSockets::OpenTcp(const ListenAddress& address) {
   const auto unavailable = [&address](const std::string& why) {
-    return absl::UnavailableError(fmt::format("address {}: {}; give one of this machine, with a port that is free",
-                                              ListenText(address, address.port), why));
+    return absl::UnavailableError(
+        fmt::format("address {}: {}; give one of this machine, with a port that is free",
+                    ListenText(address, address.port), why));
   };
   const auto found = Resolve(address);
   if (!found.ok()) return unavailable(std::string(found.status().message()));

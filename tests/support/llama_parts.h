@@ -5,7 +5,8 @@
 
 namespace autocfg {
 
-// Gives a model RMSNorm, SwiGLU, rotary positions, an output layer of its own, and no biases. Leaves its sizes.
+// Gives a model RMSNorm, SwiGLU, rotary positions, an output layer of its own, and no biases. Leaves its
+// sizes.
 inline void SetLlamaParts(ModelSpec& model) {
   model.norm = Norm::kRmsNorm;
   model.activation = Activation::kSwiGlu;

@@ -23,7 +23,9 @@ TEST(Unreachable, SaysWhatMayHelp) {
   const Endpoint trusting{.target = "head:1", .tls = true, .files = {.authorities = "ca.pem"}};
   Endpoint showing = trusting;
   showing.files.certificate = "me.pem";
-  EXPECT_EQ(Said(plain, "connection refused"), "no coordinator answers there (connection refused); start autocfg-server there, or name another address");
+  EXPECT_EQ(Said(plain, "connection refused"),
+            "no coordinator answers there (connection refused); start autocfg-server there, or name another "
+            "address");
   EXPECT_THAT(Said(plain, "Socket closed"), HasSubstr("if it encrypts calls, give --tls-ca"));
   EXPECT_THAT(Said(trusting, "Socket closed"), HasSubstr("give --tls-cert and --tls-key"));
   EXPECT_THAT(Said(showing, "Socket closed"), HasSubstr("--tls-cert must be of an authority"));
