@@ -132,8 +132,7 @@ int RunPredict(const PredictArgs& args) {
     if (!args.service.remote()) StayOnThisMachine(known->question, asked);
   }
   if (args.study.empty() && !args.service.database.empty() && !IsOfThisMachine(asked)) {
-    return Fail(kExitUsage,
-                "--db is for a stored study or this machine; give --study or --cluster local");
+    return Fail(kExitUsage, "--db is for a stored study or this machine; give --study or --cluster local");
   }
   asked.database = args.service.database;
   auto question = LoadPlanQuestion(asked, known ? &known->question : nullptr);
