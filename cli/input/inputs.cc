@@ -119,7 +119,8 @@ absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_le
 absl::Status CheckStoredWeights(const std::string& model) {
   if (ModelPreset(model).ok() || !LooksLikeFile(model)) return absl::OkStatus();
   const auto json = ReadJson(model);
-  if (!json.ok() || !StoresNormsLessOne(*json)) return absl::OkStatus();
+  if (!json.ok()) return json.status();  // as of a pipe, whose text was read with the model
+  if (!StoresNormsLessOne(*json)) return absl::OkStatus();
   return absl::UnimplementedError(
       "norms of gemma's weights store what is added to 1, which is not supported yet; leave it out, or use "
       "another model");

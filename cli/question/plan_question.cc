@@ -177,7 +177,9 @@ absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPl
 bool IsOfThisMachine(const PlanQuestionArgs& args) { return IsLocalName(args.cluster); }
 
 void StayOnThisMachine(const BestPlan& known, PlanQuestionArgs& args) {
-  if (known.local && args.cluster.empty()) args.cluster = fmt::format("local:1x{}", RankCount(known.plan));
+  if (!known.local || known.remote || !args.cluster.empty()) return;
+  args.cluster = fmt::format("local:1x{}", RankCount(known.plan));
+  if (args.precision.empty()) args.precision = Name(known.workload.precision);
 }
 
 absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args, const BestPlan* known) {

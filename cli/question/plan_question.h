@@ -36,7 +36,7 @@ struct PlanQuestion {
 bool IsOfThisMachine(const PlanQuestionArgs& args);
 
 // Has the plan of a search of this machine predicted there, by the op times that the database keeps, unless
-// --cluster says otherwise. Not for a study of another coordinator, whose machine is not this one.
+// --cluster says otherwise.
 void StayOnThisMachine(const BestPlan& known, PlanQuestionArgs& args);
 
 // `known`: a question that was asked before; options take the place of its parts. Errors name the option.

@@ -347,6 +347,7 @@ absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
     if (!cluster.ok()) return cluster.status();
     best.cluster = *std::move(cluster);
   }
+  best.remote = json.contains("coordinator");
   if (const auto engine = json.find("engine"); engine != json.end() && engine->is_string())
     best.engine = engine->get<std::string>();
   if (const auto layout = json.find("layout"); layout != json.end() && !layout->is_null()) {

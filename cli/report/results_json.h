@@ -84,6 +84,7 @@ struct BestPlan {
   ParallelPlan plan;
   std::optional<ClusterSpec> cluster = {};  // if the cluster is a described one
   bool local = false;                       // the cluster is this machine; else the file may name none
+  bool remote = false;                      // as local, but it is the workers of a coordinator
   std::string engine = {};                  // whose step was predicted or measured; empty: not said
   std::int64_t ranks_per_node = 0;          // where no cluster says it; 0: unknown
 };

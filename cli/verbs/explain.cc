@@ -139,7 +139,9 @@ absl::StatusOr<BestPlan> StoredQuestion(const ExplainArgs& args, PlanQuestionArg
   }
   const auto reader = StudyReader::Open(args.service);
   if (!reader.ok()) return reader.status();
-  return QuestionOfStudy(**reader, args.study);
+  auto question = QuestionOfStudy(**reader, args.study);
+  if (question.ok()) question->remote = args.service.remote();
+  return question;
 }
 
 // Explains the prediction of what --input or --study names, with options in place of its parts.
@@ -147,7 +149,7 @@ int ExplainStored(const ExplainArgs& args) {
   PlanQuestionArgs asked = args.question;
   const auto known = StoredQuestion(args, asked);
   if (!known.ok()) return Fail(known.status());
-  if (!args.service.remote()) StayOnThisMachine(*known, asked);
+  StayOnThisMachine(*known, asked);
   return ExplainPrediction(args, asked, &*known);
 }
 
@@ -169,6 +171,7 @@ int RunEvidence(const ExplainArgs& args) {
     const auto known = StoredQuestion(args, asked);
     if (!known.ok()) return Fail(evidence.status());
     if (!known->local) return ExplainPrediction(args, asked, &*known);
+    if (known->remote) return Fail(evidence.status());
     return Fail(kExitUsage, fmt::format("{}; --cluster local explains its prediction, by the op times that "
                                         "the database keeps",
                                         Text(evidence.status())));

@@ -102,6 +102,7 @@ absl::StatusOr<InputQuestion> StoredOf(const PredictArgs& args, PlanQuestionArgs
   if (!reader.ok()) return reader.status();
   auto question = QuestionOfStudy(**reader, args.study);
   if (!question.ok()) return question.status();
+  question->remote = args.service.remote();
   return InputQuestion{.question = *std::move(question)};
 }
 
@@ -129,7 +130,7 @@ int RunPredict(const PredictArgs& args) {
     auto stored = StoredOf(args, asked);
     if (!stored.ok()) return Fail(stored.status());
     known = *std::move(stored);
-    if (!args.service.remote()) StayOnThisMachine(known->question, asked);
+    StayOnThisMachine(known->question, asked);
   }
   if (args.study.empty() && !args.service.database.empty() && !IsOfThisMachine(asked)) {
     return Fail(kExitUsage, "--db is for a stored study or this machine; give --study or --cluster local");

@@ -389,6 +389,8 @@ void Dispatcher::DeregisterAbandoned(const std::vector<WorkerSession>& abandoned
       spdlog::warn("{} is gone: it has not called for {} s", worker, options_.abandoned_s);
     } else {
       spdlog::warn("{} is silent but cannot be deregistered: {}", worker, std::string(status.message()));
+      if (absl::IsNotFound(status) || absl::IsFailedPrecondition(status))
+        continue;  // it is not that session's
       absl::MutexLock lock(&mutex_);
       presence_.Note({worker, epoch}, clock_());  // is tried again after as long
     }

@@ -85,6 +85,21 @@ TEST_F(LocalPredictionTest, KeptOpTimesAnswerWithoutAStudy) {
     ASSERT_EQ(again.exit_code, 0) << again.err;
     EXPECT_EQ(Json::parse(again.out)["step_time_s"], answer["step_time_s"]) << args[0] << " " << args[1];
   }
+  // Also its precision: no op was timed in fp64 yet.
+  const std::string doubles = home_ / "doubles.json";
+  std::string text = ReadWhole(found);
+  text.replace(text.find("\"fp32\""), 6, "\"fp64\"");
+  home_.Write("doubles.json", text);
+  const Finished in_fp64 = RunAutocfg(home_, {"predict", "--input", doubles, "--db", database_});
+  EXPECT_EQ(in_fp64.exit_code, 2);
+  EXPECT_THAT(in_fp64.err, HasSubstr("--precision fp64"));
+  // Not where workers of a coordinator ran it: their machine is another.
+  Json remote = Json::parse(ReadWhole(found));
+  remote["coordinator"] = "head:5000";
+  const Finished elsewhere =
+      RunAutocfg(home_, {"predict", "--input", home_.Write("remote.json", remote.dump())});
+  EXPECT_EQ(elsewhere.exit_code, 2);
+  EXPECT_THAT(elsewhere.err, HasSubstr("--cluster is missing: the search was of the coordinator's workers"));
   const Finished explained = Run("explain", {"--plan", plan});
   EXPECT_EQ(explained.exit_code, 0) << explained.err;
   EXPECT_THAT(explained.out, HasSubstr("cluster: local"));

@@ -434,8 +434,7 @@ TEST_F(SearchTest, TruncatedWeightsAreRejected) {
   home_.Write("short.safetensors", whole.substr(0, whole.size() / 2));
   ExpectOneError(Run({"train", "--model", model_, "--plan", "tp=1", "--steps", "1", "--init",
                       home_ / "short.safetensors"}),
-                 2,
-                 {"--init: ", "short.safetensors is cut off", "give a whole safetensors file of this model"});
+                 2, {"--init: ", "short.safetensors is cut off", "copy it again"});
 }
 
 TEST_F(SearchTest, InterruptedTrainingEndsItsRanks) {

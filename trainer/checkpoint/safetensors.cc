@@ -61,7 +61,8 @@ class HeaderReader {
              std::map<std::string, std::string>& metadata) const {
     const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object())
-      throw BadInput(fmt::format("{} is not a safetensors file: its header is not a JSON object", path_));
+      throw BadInput(
+          fmt::format("{} is not a safetensors file: its header is not a JSON object; give one", path_));
     for (const auto& [name, entry] : json.items()) {
       if (name != kMetadata) {
         tensors.emplace(name, ParseEntry(name, entry));
@@ -114,8 +115,8 @@ class HeaderReader {
                              fmt::join(t.shape, ", "), t.dtype));
     }
     if (t.end > data_bytes_) {
-      Fail(name,
-           fmt::format("is cut off: it ends at byte {} of the data, the file holds {}", t.end, data_bytes_));
+      Fail(name, fmt::format("is cut off: it ends at byte {} of the data, the file holds {}; copy it again",
+                             t.end, data_bytes_));
     }
     return t;
   }
@@ -173,16 +174,17 @@ std::string_view StoredTypeName(DType dtype) {
 SafetensorsFile::SafetensorsFile(const std::string& path) : file_(File::OpenToRead(path)) {
   static_assert(std::endian::native == std::endian::little);
   const std::int64_t size = file_.Size();
-  if (size < 8) throw BadInput(fmt::format("{} is not a safetensors file: it has {} bytes", path, size));
+  if (size < 8)
+    throw BadInput(fmt::format("{} is not a safetensors file: it has {} bytes; give one", path, size));
   std::uint64_t header_bytes = 0;
   file_.ReadAt(0, &header_bytes, 8);
   if (header_bytes > static_cast<std::uint64_t>(kMaxHeaderBytes)) {
-    throw BadInput(
-        fmt::format("{} is not a safetensors file: it claims a header of {} bytes", path, header_bytes));
+    throw BadInput(fmt::format("{} is not a safetensors file: it claims a header of {} bytes; give one", path,
+                               header_bytes));
   }
   if (header_bytes > static_cast<std::uint64_t>(size - 8)) {
-    throw BadInput(
-        fmt::format("{} is cut off: its header has {} bytes, the file {}", path, header_bytes, size));
+    throw BadInput(fmt::format("{} is cut off: its header has {} bytes, the file {}; copy it again", path,
+                               header_bytes, size));
   }
   std::string header(header_bytes, '\0');
   file_.ReadAt(8, header.data(), static_cast<std::int64_t>(header_bytes));

@@ -59,11 +59,13 @@ std::map<std::string, std::string> MatchNames(const SafetensorsFile& file, const
   }
   for (const StoredPart& part : wanted) {
     const auto found = stored_as.find(part.name);
-    if (found == stored_as.end()) throw BadInput(fmt::format("{} lacks tensor {}", file.path(), part.name));
+    if (found == stored_as.end())
+      throw BadInput(fmt::format("{} lacks tensor {}; give weights of this model", file.path(), part.name));
     const auto& got = file.tensors().at(found->second).shape;
     if (got != part.shape) {
-      throw BadInput(fmt::format("tensor {} of {} has shape [{}]; the model expects [{}]", part.name,
-                                 file.path(), fmt::join(got, ", "), fmt::join(part.shape, ", ")));
+      throw BadInput(
+          fmt::format("tensor {} of {} has shape [{}]; the model expects [{}]; give weights of this model",
+                      part.name, file.path(), fmt::join(got, ", "), fmt::join(part.shape, ", ")));
     }
   }
   if (wanted.size() < stored_as.size()) {

@@ -154,7 +154,7 @@ void RankTrainer::SetWeights() {
     try {
       LoadWeights(config_.init_path, shape_, *layout_, *backend_.device, *stream_);
     } catch (const BadInput& error) {
-      throw BadInput(fmt::format("--init: {}; give a whole safetensors file of this model", error.what()));
+      throw BadInput(fmt::format("--init: {}", error.what()));
     }
     return;
   }

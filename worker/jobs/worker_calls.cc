@@ -11,6 +11,7 @@ namespace {
 
 using Stub = v1::WorkerService::Stub;
 
+constexpr double kLogSeconds = 3;       // a worker that ends calls twice more within its 15 s
 constexpr double kProgressSeconds = 2;  // deadline: the next one follows soon
 constexpr double kDefaultBarrierSeconds = 30;
 constexpr double kFirstPauseSeconds = 0.1;
@@ -137,7 +138,7 @@ absl::Status WorkerCalls::AppendTrialLog(const v1::LeaseWorkResponse& lease, con
   request.set_text(text);
   v1::AppendTrialLogResponse response;
   return Call(*stub_, &Stub::AppendTrialLog, request, response, group,
-              {.deadline_s = kCallSeconds, .wait_for_ready = true});
+              {.deadline_s = kLogSeconds, .wait_for_ready = true});
 }
 
 absl::Status WorkerCalls::ReportTrial(const v1::ReportTrialRequest& report, CallGroup& group) const {

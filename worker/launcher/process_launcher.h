@@ -50,7 +50,7 @@ struct JobRequest {
   // One per rank that runs here, with consecutive numbers. world_size is that of the whole job.
   std::vector<autocfg::v1::RunSpec> ranks;
   std::chrono::duration<double> time_limit{0};  // without exchanges; 0 = no limit
-  // Time without progress of the job's first rank, if it runs here; 0 = no limit
+  // Time without progress of the job's first rank, if it runs here, without exchanges; 0 = no limit
   std::chrono::duration<double> stall_limit{0};
   std::vector<std::vector<int>> cores;  // cores of each rank, by place in `ranks`; empty = not pinned
   // UUID of the one GPU visible to each rank, by place in `ranks`; empty = the GPUs of this program

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cctype>
 #include <charconv>
-#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <memory>

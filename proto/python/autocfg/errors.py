@@ -16,7 +16,7 @@ class InvalidArgument(AutocfgError):
 
 
 class NotSupported(AutocfgError):
-    """The coordinator, or the training framework of an export, cannot do what was asked for."""
+    """The coordinator cannot do what was asked for."""
 
 
 class NotFound(AutocfgError):
@@ -28,7 +28,7 @@ class AlreadyExists(AutocfgError):
 
 
 class FailedPrecondition(AutocfgError):
-    """The study's state, or the workers, do not allow the call now."""
+    """The study's state, or the workers, do not allow the call now; or the framework of an export cannot express the plan."""
 
 
 class PermissionDenied(AutocfgError):

@@ -462,8 +462,8 @@ TEST_F(DispatcherTest, AbandonedWorkerIsDeregisteredOnceTheStorageWorks) {
   now_ = now_ + 24 * 3600 + 1;
   EXPECT_TRUE(becomes([&] { return IsNoSpace(store_->Health()); })) << store_->Health();
   disk.Heal();
-  now_ = now_ + 24 * 3600 + 1;
   EXPECT_TRUE(becomes([&] {
+    now_ = now_ + 24 * 3600 + 1;
     const auto workers = store_->ListWorkers("", 10, /*gone=*/false);
     return workers.ok() && workers->empty();
   }));
