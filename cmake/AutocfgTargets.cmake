@@ -122,7 +122,7 @@ function(autocfg_tests name)
     set(ARG_TIMEOUT 300)
   endif()
   if(AUTOCFG_SANITIZE)
-    math(EXPR ARG_TIMEOUT "2 * ${ARG_TIMEOUT}")  # against hangs; the sanitizers slow most tests ten times
+    math(EXPR ARG_TIMEOUT "5 * ${ARG_TIMEOUT}")  # against hangs; the sanitizers slow most tests ten times
   endif()
   add_executable(${name} ${sources})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")

@@ -73,7 +73,7 @@ std::string Holder(const struct stat& file) {
 }
 
 absl::Status NotRegular(const std::string& path) {
-  return absl::InvalidArgumentError(fmt::format("database {} is not a regular file", path));
+  return absl::InvalidArgumentError(fmt::format("database {} is not a regular file; name one", path));
 }
 
 absl::Status InUse(const std::string& path, const struct stat& file) {

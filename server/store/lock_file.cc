@@ -19,20 +19,20 @@ constexpr const char* kInUsePayload = "autocfg/database-in-use";
 }  // namespace
 
 absl::Status FileError(int error_number, const std::string& what) {
-  const std::string message = fmt::format("{}: {}", what, std::strerror(error_number));
+  const std::string message = fmt::format("{}: {}; ", what, std::strerror(error_number));
   switch (error_number) {
     case EACCES:
     case EPERM:
-    case EROFS: return absl::PermissionDeniedError(message);
+    case EROFS: return absl::PermissionDeniedError(message + "give this user access, or name another path");
     case ENOSPC:
     case EDQUOT:
-    case EFBIG: return absl::ResourceExhaustedError(message);
-    case ENOENT: return absl::NotFoundError(message);
+    case EFBIG: return absl::ResourceExhaustedError(message + "free some space, or name another path");
+    case ENOENT: return absl::NotFoundError(message + "name a path that exists");
     case EISDIR:
     case ENOTDIR:
     case ENAMETOOLONG:
-    case ELOOP: return absl::InvalidArgumentError(message);
-    default: return absl::UnavailableError(message);
+    case ELOOP: return absl::InvalidArgumentError(message + "name another path");
+    default: return absl::UnavailableError(message + "the system's log may say why");
   }
 }
 

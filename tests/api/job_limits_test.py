@@ -7,7 +7,7 @@ import unittest
 
 from services import BIN, Services, wait_for
 
-SEARCH = ["search", "--model", "gpt2-tiny", "--cluster", "local:1x2", "--global-batch", "4", "--seq-len", "32", "--max-trials", "1",
+SEARCH = ["search", "--model", "gpt2-tiny", "--cluster", "local:1x2", "--global-batch", "64", "--seq-len", "64", "--max-trials", "1",
           "--space", "recompute=none"]
 
 

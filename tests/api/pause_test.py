@@ -15,7 +15,7 @@ from faults_test import DONE, MEASURED, RUNNING, SEED, STUDY_LIMIT_S, Cluster
 from services import Services
 
 ROUNDS = int(os.environ.get("AUTOCFG_FAULT_ROUNDS", "2"))
-LEASE_S = 2
+LEASE_S = 4
 PAUSE_S = 2 * LEASE_S + 0.5
 
 

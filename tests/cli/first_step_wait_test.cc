@@ -26,7 +26,7 @@ std::string Said(bool speaks, int waits, std::chrono::milliseconds every) {
 }
 
 TEST(FirstStepWait, SaysWhatRunsAndThatNoStepHasEnded) {
-  const std::string said = Said(true, 20, kShort);
+  const std::string said = Said(true, 100, kShort);
   EXPECT_THAT(said, HasSubstr("note: dp=2 on 2 ranks: no step has ended after 20 ms\n"));
   EXPECT_THAT(said, HasSubstr("note: no step has ended after 40 ms\n"));
 }

@@ -52,7 +52,7 @@ class Ci(unittest.TestCase):
             self.assertIn(f"failed: {name}\n", said)
 
     def test_the_end_of_the_time_is_said(self):
-        code, commands, said = self.ci(HANGS=SANITIZERS, CI_LIMIT_S="2")
+        code, commands, said = self.ci(HANGS=SANITIZERS, CI_LIMIT_S="8")
         self.assertEqual((code, len(commands)), (0, 3), said)
         self.assertIn("not finished or not run: sanitizers slow\n", said)
 

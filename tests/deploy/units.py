@@ -110,8 +110,7 @@ echo "answer: $(as_service autocfg %(search)s)"
 # A server that hangs is ended and started again; its studies are still there.
 pid=$(property server MainPID)
 kill -STOP $pid
-until [ "$(property server NRestarts)" = 1 ] && [ "$(property server ActiveState)" = active ]; do sleep 0.1; done
-[ "$(property server MainPID)" != $pid ]
+until [ "$(property server MainPID)" != $pid ] && [ "$(property server ActiveState)" = active ]; do sleep 0.1; done
 echo "journal: $(inside journalctl --unit autocfg-server --output cat | grep --max-count 1 'Watchdog timeout')"
 echo "studies: $(as_service autocfg studies --coordinator unix:/run/autocfg/server.sock --json | tr -d '\\n')"
 inside systemctl stop autocfg-worker autocfg-server

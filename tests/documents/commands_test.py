@@ -25,6 +25,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 SHELLS = {"sh", "bash", "shell", "console"}
 PROGRAMS = ("$ ", "./", "build/bin/", "autocfg")  # in a fence of no language
 LIMIT_S = 120  # of one command
+START_LIMIT_S = 60  # of a service
 
 MINUTE = "as printed, it takes a minute"
 WHOLE_RUN = "as printed, it is a whole training run"
@@ -172,6 +173,11 @@ def label_of(shown):
     return label.strip(" ,;~$<+-")
 
 
+def text_of(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 def missing_labels(shown, printed):
     """Returns the labels of the shown lines that the printed text lacks. Line breaks do not count."""
     flat = " ".join(printed.split())
@@ -267,12 +273,16 @@ class Commands(unittest.TestCase):
         return ended.stdout
 
     def start(self, command, services):
-        process = subprocess.Popen(["bash", "-c", "exec " + command], cwd=self.scratch, env=self.environment,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.PIPE, text=True)
-        services.append((command, process))
-        time.sleep(1)
-        self.assertIsNone(process.poll(), command)
+        said = os.path.join(self.scratch, "said-%d" % len(services))
+        with open(said, "w", encoding="utf-8") as log:
+            process = subprocess.Popen(["bash", "-c", "exec " + command], cwd=self.scratch, env=self.environment,
+                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        services.append((command, process, said))
+        end = time.monotonic() + START_LIMIT_S
+        while not re.search("listening on|registered with", text_of(said)):
+            self.assertIsNone(process.poll(), command + ": " + text_of(said))
+            self.assertLess(time.monotonic(), end, command + ": " + text_of(said))
+            time.sleep(0.05)
 
     def run_document(self, page, commands):
         address = free_address()
@@ -292,10 +302,9 @@ class Commands(unittest.TestCase):
                     if following:  # the command that the answer proposes
                         self.check(following.group(1), [])
         finally:
-            for command, process in reversed(services):
+            for command, process, said in reversed(services):
                 process.send_signal(signal.SIGTERM)
-                _, said = process.communicate(timeout=30)
-                self.assertEqual(process.returncode, 0, command + "\n" + said)
+                self.assertEqual(process.wait(timeout=30), 0, command + "\n" + text_of(said))
 
     def test_every_command_runs_as_printed(self):
         count = 0

@@ -10,6 +10,7 @@
 #include <memory>
 #include <sstream>
 
+#include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/program.h"
 #include "tests/support/build_paths.h"
@@ -197,7 +198,10 @@ TEST_F(EngineSearchTest, HangsTimeOutAndNothingIsLeft) {
   Json trial = FaultyTrial("stubborn", engine, "0");
   EXPECT_EQ(trial["state"], "timed_out") << trial.dump(2);
   EXPECT_THAT(trial["message"].get<std::string>(), HasSubstr("no step and no end within stall_s, 3 s"));
-  EXPECT_TRUE(std::system("pgrep -f torch_engine/trai[n].py.*stubborn >/dev/null") != 0) << "a rank is left";
+  EXPECT_TRUE(std::system(fmt::format("pgrep -f '{}.*stubborn' >/dev/null",
+                                      SourcePath("tests/support/torch_engine/trai[n].py"))
+                              .c_str()) != 0)
+      << "a rank is left";
   std::filesystem::remove(database_);
   engine["limits"] = {{"start_s", 8}};
   trial = FaultyTrial("never", engine, "1");

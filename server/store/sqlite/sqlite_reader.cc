@@ -31,7 +31,7 @@ absl::StatusOr<std::int64_t> ReadableSize(const std::string& path) {
   if (S_ISDIR(status.st_mode))
     return absl::InvalidArgumentError(fmt::format("database {} is a directory; name a file with --db", path));
   if (!S_ISREG(status.st_mode))
-    return absl::InvalidArgumentError(fmt::format("database {} is not a regular file", path));
+    return absl::InvalidArgumentError(fmt::format("database {} is not a regular file; name one", path));
   return static_cast<std::int64_t>(status.st_size);
 }
 

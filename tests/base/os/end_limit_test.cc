@@ -65,7 +65,9 @@ TEST(EndLimit, IsNotExtendedByASecondStart) {
 
 TEST(EndLimit, LeavesAProcessThatEndsInTimeAlone) {
   const auto child = [] {
-    PrepareEndLimit(kSecond);
+    EndLimit minute = kSecond;
+    minute.seconds = 60;
+    PrepareEndLimit(minute);
     StartEndLimit();
     std::exit(5);
   };

@@ -70,7 +70,8 @@ TEST_F(EngineRunTest, TheFirstFailureIsTold) {
   result = Run({"echo Error: the peer is gone; exit 1"});
   EXPECT_EQ(result.failure, v1::FAILURE_KIND_PEER);
   // A rank that lost its peer ends first; the peer's own error comes a moment later.
-  result = Run({"echo Error: the peer is gone; exit 1", "sleep 0.1; echo TypeError: the cause; exit 1"});
+  result = Run({"until test -e one; do sleep 0.01; done; echo Error: the peer is gone; exit 1",
+                "touch one; sleep 0.1; echo TypeError: the cause; exit 1"});
   EXPECT_EQ(result.message, "rank 1: the cause");
   EXPECT_EQ(result.failure, v1::FAILURE_KIND_OWN);
 }
@@ -84,15 +85,16 @@ TEST_F(EngineRunTest, OutOfMemoryByWordsOrByStatus) {
   EXPECT_THAT(result.message, HasSubstr("exit status 17"));
   result = Run({"echo out of memory, trying again; exit 0"});
   EXPECT_EQ(result.outcome, v1::OUTCOME_MEASURED) << "it went on";
-  result = Run({"echo IndexError: peers; exit 1", "sleep 0.1; echo out of memory; exit 1"});
+  result = Run({"until test -e two; do sleep 0.01; done; echo IndexError: peers; exit 1",
+                "touch two; sleep 0.1; echo out of memory; exit 1"});
   EXPECT_EQ(result.outcome, v1::OUTCOME_OUT_OF_MEMORY) << "the cause of the other end";
 }
 
 TEST_F(EngineRunTest, HangsEndByTheirLimitWithEvidence) {
   using Seconds = std::chrono::duration<double>;
-  EngineRunResult result = Run({"echo hello; sleep 60", "sleep 60"}, {.start = Seconds(0.4)});
+  EngineRunResult result = Run({"echo hello; sleep 60", "sleep 60"}, {.start = Seconds(3)});
   EXPECT_EQ(result.outcome, v1::OUTCOME_TIMED_OUT);
-  EXPECT_EQ(result.message, "no step within start_s, 0.4 s; rank 1 wrote nothing to its log");
+  EXPECT_EQ(result.message, "no step within start_s, 3 s; rank 1 wrote nothing to its log");
   result = Run({"echo step 1 time 1 ms; sleep 60"}, {.stall = Seconds(0.4)}, /*ranks=*/false);
   EXPECT_EQ(result.outcome, v1::OUTCOME_TIMED_OUT);
   EXPECT_EQ(result.message,
