@@ -326,7 +326,12 @@ absl::StatusOr<Measurements> ParseMeasurements(std::string_view csv, const Colum
       continue;
     }
     const std::optional<double> peak = PeakFlops(result.cluster.groups.front().device, m.workload.precision);
-    const double over_peak = peak ? OverPeak(m, *peak) : 1;
+    if (!peak) {
+      result.skipped.push_back(
+          {row.line, fmt::format("the cluster's device has no rate in {}", Name(m.workload.precision))});
+      continue;
+    }
+    const double over_peak = OverPeak(m, *peak);
     if (over_peak > kSlowest) ++too_slow;
     if (over_peak < 1) {
       ++too_fast;

@@ -11,6 +11,8 @@
 namespace autocfg {
 namespace {
 
+constexpr std::string_view kCoreShardingOptimizer = "mcore_distributed_optim";  // of Megatron-core
+
 void ReadNemoPrecision(SettingReader& read, RunDraft& run) {
   const std::string text = read.Text(nemo::kPrecision, "32");
   const bool fp8 = read.Flag("model.fp8");
@@ -87,7 +89,15 @@ void ReadNemo(const ReadingOptions& options, SettingReader& read, RunDraft& run)
   SetDependentDefaults(plan);
   plan.p2p_overlap = read.Flag(nemo::kMessageOverlap) && plan.virtual_stages > 1;
   ReadCoreRecompute(kNemoNames, read, run);
-  plan.zero_stage = read.Text(nemo::kOptimizer, "fused_adam") == nemo::kShardingOptimizer ? 1 : 0;
+  const std::string optimizer = read.Text(nemo::kOptimizer, "fused_adam");
+  plan.zero_stage = optimizer == nemo::kShardingOptimizer || optimizer == kCoreShardingOptimizer ? 1 : 0;
+  if (plan.zero_stage == 0 && optimizer.find("dist") != std::string::npos) {
+    read.Fail(
+        *read.Find(nemo::kOptimizer),
+        fmt::format("is '{}', which is not modelled; {} and {} can be read, and those that shard nothing",
+                    base::Printable(optimizer), nemo::kShardingOptimizer, kCoreShardingOptimizer));
+    return;
+  }
   plan.grad_overlap = read.Flag(nemo::kGradOverlap) && plan.zero_stage == 1;
   plan.param_overlap = read.Flag(nemo::kParamOverlap) && plan.zero_stage == 1;
   if (plan.param_overlap && !plan.grad_overlap)

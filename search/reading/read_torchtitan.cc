@@ -39,6 +39,7 @@ void ReadFlavor(const ReadingOptions& options, SettingReader& read, RunDraft& ru
 constexpr std::string_view kLayersPerStage = "parallelism.pipeline_parallel_layers_per_stage";
 constexpr std::string_view kFirstStageLess = "parallelism.pipeline_parallel_first_stage_less_layers";
 constexpr std::string_view kLastStageLess = "parallelism.pipeline_parallel_last_stage_less_layers";
+constexpr std::string_view kStates = "training.dtype";  // of parameters, gradients and optimizer states
 
 // Layers of each stage where the file does not list them: embedding and output count as `first` and `last`
 // layers.
@@ -175,6 +176,38 @@ void ReadSharding(const ReadingOptions& options, SettingReader& read, RunDraft& 
         "it shards gradients (FSDP) in a pipeline, which is not modelled; only pp without FSDP can be read");
 }
 
+void ReadTorchtitanPrecision(SettingReader& read, RunDraft& run) {
+  const ParallelPlan& plan = run.plan;
+  const std::string mixed = read.Text(torchtitan::kPrecision, "bfloat16");
+  if (mixed != "bfloat16" && mixed != "float32") {
+    read.Fail(*read.Find(torchtitan::kPrecision),
+              fmt::format("is '{}'; give bfloat16 or float32", base::Printable(mixed)));
+  }
+  if (const std::string states = read.Text(kStates, "float32"); states != "float32") {
+    read.Fail(*read.Find(kStates),
+              fmt::format("is '{}': states without a copy in fp32 are not modelled; only float32 can be read",
+                          base::Printable(states)));
+  }
+  bool fp8 = false;
+  if (const Setting* converters = read.Known("model.converters")) {
+    for (const std::string& each : converters->values) {
+      if (each == "float8" || each == "quantize.linear.float8") {
+        fp8 = true;
+      } else if (each.starts_with("quantize.") || each == "mx") {
+        read.Fail(*converters,
+                  fmt::format("has {}, which is not modelled; leave it out", base::Printable(each)));
+      }
+    }
+  }
+  // Sharding brings the mixed precision; without it and without tp and pp, autocast does.
+  const bool disabled = plan.dp == 1 && (plan.tp > 1 || plan.pp > 1);
+  if (disabled && !fp8 && mixed == "bfloat16") {
+    read.Note(fmt::format("{} has no effect with tp or pp on one data rank: the precision is read as fp32",
+                          torchtitan::kPrecision));
+  }
+  run.workload.precision = *ParsePrecision(fp8 ? "fp8" : mixed == "bfloat16" && !disabled ? "bf16" : "fp32");
+}
+
 }  // namespace
 
 void ReadTorchtitan(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
@@ -209,14 +242,18 @@ void ReadTorchtitan(const ReadingOptions& options, SettingReader& read, RunDraft
   if (!read.ok()) return;
   const std::int64_t global = read.Whole(torchtitan::kGlobalBatch, -1, -1);
   run.workload.global_batch = global > 0 ? global : Times(local, plan.dp);
+  if (plan.pp > 1 && run.workload.global_batch != Times(local, plan.dp)) {
+    read.Fail(
+        fmt::format("{} = {} on {} data ranks runs the pipeline several times for {} = {}, which is not "
+                    "modelled; give {} = global batch / data ranks",
+                    torchtitan::kLocalBatch, local, plan.dp, torchtitan::kGlobalBatch,
+                    run.workload.global_batch, torchtitan::kLocalBatch));
+    return;
+  }
   if (!read.Has(torchtitan::kGlobalBatch)) NoteDefaultBatch(torchtitan::kGlobalBatch, read, run);
   CheckBatch(torchtitan::kGlobalBatch, read, run);
   ReadTorchtitanRecompute(read, run);
-  const std::string precision = read.Text(torchtitan::kPrecision, "bfloat16");
-  const Setting* converters = read.Known("model.converters");
-  const bool fp8 = converters != nullptr && std::find(converters->values.begin(), converters->values.end(),
-                                                      "float8") != converters->values.end();
-  run.workload.precision = *ParsePrecision(fp8 ? "fp8" : precision == "bfloat16" ? "bf16" : "fp32");
+  ReadTorchtitanPrecision(read, run);
 }
 
 }  // namespace autocfg

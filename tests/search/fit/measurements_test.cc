@@ -143,6 +143,20 @@ TEST(Measurements, AssumesTheVocabularyOfGpt2AndSaysSo) {
                           "vocab=N says otherwise"));
 }
 
+TEST(Measurements, SkipsRowsInAPrecisionWithoutARate) {
+  const auto parsed = Parse(
+      "layers,hidden,heads,seq_len,global_batch,micro_batch,tp,pp,dp,iter_time_ms,precision\n"
+      "24,2048,16,1024,16,4,1,2,2,410.5,bf16\n"
+      "24,2048,16,1024,16,4,1,2,2,410.5,fp64\n"
+      "24,2048,16,1024,16,4,1,2,2,410.5,fp8\n");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_THAT(parsed->rows, SizeIs(1));
+  ASSERT_THAT(parsed->skipped, SizeIs(2));
+  EXPECT_EQ(parsed->skipped[0].line, 3);
+  EXPECT_EQ(parsed->skipped[0].reason, "the cluster's device has no rate in fp64");
+  EXPECT_EQ(parsed->skipped[1].reason, "the cluster's device has no rate in fp8");
+}
+
 TEST(Measurements, NamesColumnsThatItDoesNotUse) {
   const auto parsed = Parse(
       "layers,hidden,heads,seq_len,global_batch,micro_batch,tp,pp,dp,iter_time_ms,recomput\n"
