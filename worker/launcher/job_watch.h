@@ -82,8 +82,8 @@ class JobWatch {
   const JobDirectory directory_;  // must outlive the ranks
   const Clock::time_point start_ = Clock::now();
   // Where the limits count from. Moves on by what an exchange takes: it waits for other workers, or for a
-  // coordinator that is away, and ends by itself (WorkerCalls::Rendezvous). The coordinator ends the lease two
-  // minutes after the time limit, not counting the time in which it was away.
+  // coordinator that is away, and ends by itself (WorkerCalls::Rendezvous). The coordinator ends the lease
+  // two minutes after the time limit, not counting the time in which it was away.
   Clock::time_point counted_from_ = start_;
   Clock::time_point progressed_ = start_;  // when the last progress came, moved on likewise
   JobSupervisor supervisor_;
