@@ -356,7 +356,7 @@ int Run(const std::vector<std::string>& arguments) {
       {"abort", [] { return std::abort(), 0; }},
       {"kill_late",
        [] {
-         std::this_thread::sleep_for(std::chrono::milliseconds(20));
+         std::this_thread::sleep_for(std::chrono::milliseconds(150));
          return ::raise(SIGKILL);
        }},
       {"exit_5",
@@ -378,7 +378,7 @@ int Run(const std::vector<std::string>& arguments) {
       {"unavailable", [&] { return SendError(channel, "UNAVAILABLE", "a peer is gone"); }},
       {"internal_late",
        [&] {
-         std::this_thread::sleep_for(std::chrono::milliseconds(20));
+         std::this_thread::sleep_for(std::chrono::milliseconds(150));
          return SendError(channel, "INTERNAL", "the cause");
        }},
       {"hang", [] { return Hang(), 0; }},
