@@ -37,6 +37,7 @@
 #include "server/pages/page_certificate.h"
 #include "server/pages/study_pages.h"
 #include "server/store/sqlite/sqlite_store.h"
+#include "server/studies/planning_gate.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg::server {
@@ -226,6 +227,7 @@ int Serve(const Args& args, const EndSignal& end) {
     if (!address.ok()) return Fail(base::WithSubject("--http", address.status()));
     http = *std::move(address);
   }
+  GiveBackLargeBlocksAtOnce();
   const auto database = DatabasePath(args.database);
   if (!database.ok()) return Fail(database.status());
   auto store = OpenSqliteStore(*database, {.owners = *owners});

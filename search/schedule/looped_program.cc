@@ -9,10 +9,15 @@ namespace autocfg {
 LoopWriter::LoopWriter(const ParallelPlan& plan, bool one_by_one) : mesh_(plan), one_by_one_(one_by_one) {}
 
 void LoopWriter::BeginRank() {
+  ReleaseSlack();
   program_.ranks.push_back({OpLoop{}});
   lanes_.fill({});
   index_ = 0;
   unjoined_ = 0;
+}
+
+void LoopWriter::ReleaseSlack() {
+  if (!program_.ranks.empty()) Straight().shrink_to_fit();
 }
 
 LoopWriter::Handle LoopWriter::Add(const LoweredAction& action, std::span<const Handle> after) {
@@ -93,6 +98,7 @@ void LoopWriter::MakeLoop(std::size_t begin, std::int64_t times) {
   std::vector<LoopOp>& straight = Straight();
   OpLoop loop{{straight.begin() + static_cast<std::ptrdiff_t>(begin), straight.end()}, times};
   straight.resize(begin);
+  ReleaseSlack();
   std::vector<OpLoop>& loops = program_.ranks.back();
   loops.push_back(std::move(loop));
   loops.emplace_back();

@@ -159,6 +159,9 @@ class LoopWriter {
 
   std::vector<LoopOp>& Straight() { return program_.ranks.back().back().ops; }
   std::int32_t rank() const { return static_cast<std::int32_t>(program_.ranks.size()) - 1; }
+  // Gives back what the straight ops have reserved beyond their size. A program of a thousand ranks has
+  // megabytes of it.
+  void ReleaseSlack();
   // Adds a wait to those of the op that comes next.
   void Wait(Handle handle);
   LoopOp MakeOp(const LoweredAction& action);

@@ -8,9 +8,12 @@
 namespace autocfg::server {
 namespace {
 
+constexpr int kLargeBlock = 256 << 10;                     // bytes
 constexpr absl::Duration kLook = absl::Milliseconds(100);  // at a watch while it waits
 
 }  // namespace
+
+void GiveBackLargeBlocksAtOnce() { mallopt(M_MMAP_THRESHOLD, kLargeBlock); }
 
 void GiveBackFreedMemory() { malloc_trim(0); }
 

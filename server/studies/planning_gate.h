@@ -13,6 +13,11 @@
 
 namespace autocfg::server {
 
+// From now on, malloc maps each block of 256 KiB or more on its own, and gives it back once it is freed. By
+// default it soon keeps such blocks in its arenas, where plannings at the same time leave large holes: with
+// three of the largest, 50 MB. Call once at the start of a process.
+void GiveBackLargeBlocksAtOnce();
+
 // Returns to the system what was freed. malloc keeps freed memory in an arena for each of many threads, so
 // that without this, studies planned in turn take as much as if they were planned at once. Call when a
 // planning, or the use of its plans, is over. Takes milliseconds. Thread-safe.
