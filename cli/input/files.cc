@@ -251,6 +251,11 @@ absl::Status CheckWritableDirectory(const std::string& path) {
       return absl::InvalidArgumentError(fmt::format("{}: is not a directory; give one", path));
     return access(path.c_str(), W_OK | X_OK) == 0 ? absl::OkStatus() : CannotWrite(path, errno);
   }
+  if (fs::is_symlink(path, ignored)) {
+    return absl::NotFoundError(
+        fmt::format("{}: is a link to {}, which does not exist; give another directory", path,
+                    fs::read_symlink(path, ignored).string()));
+  }
   const fs::path whole = fs::absolute(path, ignored).lexically_normal();
   const fs::path parent = (whole.has_filename() ? whole : whole.parent_path()).parent_path();
   if (!fs::is_directory(parent, ignored)) {

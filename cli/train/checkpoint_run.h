@@ -19,6 +19,9 @@ namespace autocfg::cli {
 // of it that cannot be read.
 absl::StatusOr<BestPlan> RunOfCheckpoint(const std::string& directory);
 
+// Returns whether a checkpoint whose files are all there, in their sizes, is in DIR/step-N or DIR itself.
+bool HoldsCheckpoint(const std::string& directory);
+
 // What a run that resumes is asked to be, as far as its checkpoint says it too.
 struct ResumingRun {
   v1::ModelSpec model;
@@ -28,8 +31,9 @@ struct ResumingRun {
   std::int64_t steps = 0;
 };
 
-// InvalidArgument if the newest complete checkpoint is of another run, or has done all its steps. OK if none
-// is complete: the ranks say what is wrong. They also check what this does not: the data and the checksums.
+// InvalidArgument if the newest complete checkpoint is of another run, or if all complete ones have done all
+// its steps. OK if none is complete: the ranks say what is wrong. They also check what this does not: the data
+// and the checksums.
 absl::Status CheckResumes(const std::string& directory, const ResumingRun& run);
 
 // Parses a manifest's text. Errors are those of the field, without the file.

@@ -1,7 +1,11 @@
 #include "cli/train/step_log.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cmath>
+#include <fstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -71,17 +75,41 @@ absl::Status StepLog::CheckName(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<StepLog>> StepLog::Open(const std::string& path, bool appends) {
-  std::FILE* const file = std::fopen(path.c_str(), appends ? "ae" : "we");
+  std::FILE* const file = std::fopen(path.c_str(), "ae");
   if (file == nullptr) return LogError(path, errno);
   std::unique_ptr<StepLog> log(new StepLog(path, file));
-  if (std::fseek(file, 0, SEEK_END) == 0 && std::ftell(file) == 0 && IsCsv(path)) {
-    std::vector<std::string> names;
-    const StepJson row = RowOf({});
-    for (const auto& [name, value] : row.items()) names.push_back(name);
-    log->Write(fmt::format("{}\n", fmt::join(names, ",")));
+  log->begins_anew_ = !appends;
+  if (appends) {
+    log->CutOff(/*anew=*/false);
+    if (std::fseek(file, 0, SEEK_END) == 0 && std::ftell(file) == 0) log->WriteHeader();
   }
   if (log->error_ != 0) return LogError(path, log->error_);
   return log;
+}
+
+void StepLog::CutOff(bool anew) {
+  struct stat info {};
+  if (fstat(fileno(file_), &info) != 0 || !S_ISREG(info.st_mode)) return;
+  off_t size = anew ? 0 : info.st_size;
+  if (size > 0) {
+    std::ifstream lines(path_, std::ios::binary);
+    for (char last = 0; size > 0; --size) {
+      if (!lines.seekg(size - 1).get(last)) {
+        error_ = EIO;
+        return;
+      }
+      if (last == '\n') break;
+    }
+  }
+  if (size != info.st_size && ftruncate(fileno(file_), size) != 0) error_ = errno;
+}
+
+void StepLog::WriteHeader() {
+  if (!IsCsv(path_)) return;
+  std::vector<std::string> names;
+  const StepJson row = RowOf({});
+  for (const auto& [name, value] : row.items()) names.push_back(name);
+  Write(fmt::format("{}\n", fmt::join(names, ",")));
 }
 
 StepLog::~StepLog() {
@@ -95,6 +123,10 @@ void StepLog::Write(const std::string& line) {
 }
 
 void StepLog::Add(const StepFigures& figures) {
+  if (std::exchange(begins_anew_, false)) {
+    CutOff(/*anew=*/true);
+    WriteHeader();
+  }
   const StepJson row = RowOf(figures);
   if (!IsCsv(path_)) return Write(row.dump() + "\n");
   std::vector<std::string> cells;

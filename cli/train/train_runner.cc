@@ -21,6 +21,7 @@
 #include "cli/report/trace_file.h"
 #include "cli/terminal/console.h"
 #include "cli/terminal/interrupt.h"
+#include "cli/train/checkpoint_run.h"
 #include "cli/train/first_step_wait.h"
 #include "cli/train/step_log.h"
 #include "cli/train/train_report.h"
@@ -100,11 +101,16 @@ void ShowRankLogs(const worker::JobResult& result) {
   }
 }
 
-int ExitOf(const worker::JobResult& result) {
+// `checkpoint`: the directory of --checkpoint, or empty.
+int ExitOf(const worker::JobResult& result, const std::string& checkpoint) {
   if (result.outcome == v1::OUTCOME_MEASURED) return kExitDone;
   if (result.bad_input()) return Fail(kExitUsage, result.message);
-  if (result.outcome != v1::OUTCOME_OUT_OF_MEMORY)
-    return Fail(kExitNegative, fmt::format("the run failed: {}", result.message));
+  if (result.outcome != v1::OUTCOME_OUT_OF_MEMORY) {
+    const bool continues = !checkpoint.empty() && HoldsCheckpoint(checkpoint);
+    return Fail(kExitNegative,
+                fmt::format("the run failed: {}{}", result.message,
+                            continues ? "; continue with --resume " + ShellWord(checkpoint) : ""));
+  }
   std::string message = fmt::format("does not fit: {}", result.message);
   if (result.error.over_bytes() > 0) {
     message +=
@@ -279,7 +285,7 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
   ShowRankLogs(result);
   if (result.outcome == v1::OUTCOME_CANCELLED && interrupt.requested())
     return Fail(kExitInterrupted, "interrupted; the ranks have ended, nothing was saved");
-  if (const int code = ExitOf(result); code != kExitDone) return code;
+  if (const int code = ExitOf(result, args.checkpoint); code != kExitDone) return code;
   say_notes();
   if (saves && interrupt.requested()) {
     if (const auto ended = EndOfInterrupted(run, args, result); ended) return *ended;

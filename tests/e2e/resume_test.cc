@@ -1,12 +1,14 @@
 // Checkpoints of `autocfg train`, as a user sees them: stopped or killed, and resumed under another plan.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,6 +23,7 @@ namespace {
 using Json = nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kTiny =
     R"({"name": "tiny", "layers": 4, "hidden": 32, "heads": 4, "vocab": 64, "max_seq_len": 16})";
@@ -177,6 +180,55 @@ TEST_F(ResumeTest, RefusesAnotherRunInOneLine) {
                      {"--steps: ", "2 steps are done"});
   ExpectOneClearLine(Train("tp=1", "2", {"--checkpoint", ckpt_}), 2,
                      {ckpt_ + " holds checkpoints", "--resume " + ckpt_});
+}
+
+// Only the ranks read what is in a checkpoint.
+TEST_F(ResumeTest, RedoesStepsWhoseCheckpointIsDamaged) {
+  Answer(Train("tp=1", "4", {"--checkpoint", ckpt_, "--save-every", "2"}));
+  const std::string file = ckpt_ + "/step-4/rank-0.safetensors";
+  std::string bytes = ReadWhole(file);
+  bytes.back() ^= 1;
+  std::ofstream(file, std::ios::binary) << bytes;
+  EXPECT_EQ(Answer(Train("tp=1", "4", {"--resume", ckpt_}))["first_step"], 2);
+}
+
+TEST_F(ResumeTest, FailedRunSaysWhereItContinues) {
+  ProgramProcess run(home_, Train("dp=2", "1000000", {"--checkpoint", ckpt_, "--save-every", "1"}));
+  while (run.running() && !std::filesystem::exists(ckpt_ + "/step-2"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const std::vector<pid_t> ranks = RanksOf(run.pid());
+  ASSERT_EQ(ranks.size(), 2u) << run.err_so_far();
+  kill(ranks.back(), SIGKILL);
+  const Finished finished = run.Wait();
+  EXPECT_EQ(finished.exit_code, 1);
+  EXPECT_THAT(finished.err, AllOf(HasSubstr("the run failed: rank "), HasSubstr("killed by signal 9"),
+                                  HasSubstr("; continue with --resume " + ckpt_)));
+}
+
+TEST_F(ResumeTest, CheckpointThatCannotBeWrittenFailsTheRun) {
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit small{.rlim_cur = 20'000, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  ProgramProcess run(home_, Train("tp=1", "2", {"--checkpoint", ckpt_}));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  const Finished finished = run.Wait();
+  EXPECT_EQ(finished.exit_code, 1) << "bad input is 2";
+  EXPECT_THAT(finished.err, AllOf(HasSubstr("the run failed: rank 0: cannot write " + ckpt_ + "/step-2"),
+                                  HasSubstr("File too large")));
+}
+
+// As Slurm and systemd signal a job. The run ends after its step, with a checkpoint.
+TEST_F(ResumeTest, SignalToAllProcessesSavesToo) {
+  ProgramProcess run(home_, Train("dp=2", "1000000", {"--checkpoint", ckpt_, "--save-every", "2"}));
+  while (run.running() && !std::filesystem::exists(ckpt_ + "/step-2"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (const pid_t process : Descendants(run.pid())) kill(process, SIGTERM);
+  run.Signal(SIGTERM);
+  const Finished finished = run.Wait();
+  EXPECT_EQ(finished.exit_code, 130) << finished.err;
+  EXPECT_THAT(finished.err, AllOf(HasSubstr("interrupted after step "), HasSubstr("; saved " + ckpt_),
+                                  Not(HasSubstr("failed"))));
 }
 
 TEST_F(ResumeTest, InterruptedRunSaysWhereItContinues) {

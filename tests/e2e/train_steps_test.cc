@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
@@ -83,6 +84,47 @@ TEST_F(TrainSteps, LogHasARowForEachStepInBothFormats) {
   }
 }
 
+// The log of the run that has steps stays as it is.
+TEST_F(TrainSteps, LogOfARunThatIsRefusedIsLeftAlone) {
+  const auto log = home_ / "log.csv";
+  ASSERT_EQ(Train("tp=1", "2", {"--checkpoint", ckpt_, "--log", log}).exit_code, 0);
+  const std::string before = ReadWhole(log);
+  ASSERT_EQ(LinesOf(before).size(), 3u);
+  EXPECT_EQ(Train("tp=1", "4", {"--checkpoint", ckpt_, "--log", log}).exit_code, 2) << "without --resume";
+  EXPECT_EQ(ReadWhole(log), before);
+  ASSERT_EQ(Train("tp=1", "1", {"--log", log}).exit_code, 0);
+  EXPECT_EQ(LinesOf(ReadWhole(log)).size(), 2u) << "begun anew";
+}
+
+TEST_F(TrainSteps, ResumedLogHasNoRowThatWasCutOff) {
+  for (const bool csv : {true, false}) {
+    const std::string checkpoint = ckpt_ + (csv ? "1" : "2");
+    const auto log = home_ / (csv ? "log.csv" : "log.jsonl");
+    ASSERT_EQ(Train("tp=1", "2", {"--checkpoint", checkpoint, "--log", log}).exit_code, 0);
+    const std::string whole = ReadWhole(log);
+    std::ofstream(log, std::ios::app) << (csv ? "3,4.6" : R"({"step": 3, "lo)");
+    ASSERT_EQ(Train("tp=1", "3", {"--resume", checkpoint, "--log", log}).exit_code, 0);
+    const std::string resumed = ReadWhole(log);
+    EXPECT_TRUE(resumed.starts_with(whole)) << resumed;
+    EXPECT_EQ(LinesOf(resumed).size(), LinesOf(whole).size() + 1) << resumed;
+  }
+}
+
+TEST_F(TrainSteps, NohupKeepsARunWhoseTerminalCloses) {
+  const auto log = home_ / "log.csv";
+  const auto before = std::signal(SIGHUP, SIG_IGN);  // inherited, as under nohup
+  ProgramProcess run(home_, Words("tp=1", "1000000", {"--log", log}));
+  std::signal(SIGHUP, before);
+  const auto rows = [&] { return std::filesystem::exists(log) ? LinesOf(ReadWhole(log)).size() : 0; };
+  while (run.running() && rows() < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  run.Signal(SIGHUP);
+  const std::size_t seen = rows();
+  while (run.running() && rows() < seen + 50) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(run.running()) << run.err_so_far();
+  run.Signal(SIGTERM);
+  EXPECT_EQ(run.Wait().exit_code, 130);
+}
+
 TEST_F(TrainSteps, PacedRunsLogTheShareOfTheEmulatedPeak) {
   const auto log = home_ / "log.jsonl";
   const auto finished =
@@ -140,7 +182,8 @@ TEST_F(TrainSteps, SecondInterruptEndsAtOnce) {
   std::this_thread::sleep_for(std::chrono::seconds(1));
   const std::vector<pid_t> processes = Descendants(run.pid());
   run.Signal(SIGINT);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  run.Signal(SIGINT);  // as programs do that signal a process and then its group
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
   EXPECT_TRUE(run.running()) << "it waits for its step: " << run.err_so_far();
   run.Signal(SIGINT);
   EXPECT_EQ(run.Wait(std::chrono::seconds(20)).exit_code, 128 + SIGINT);

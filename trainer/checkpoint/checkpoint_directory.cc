@@ -48,8 +48,16 @@ std::string NameOf(const std::string& path) {
   return (whole.has_filename() ? whole.filename() : whole.parent_path().filename()).string();
 }
 
+std::string CannotText(std::string_view action, const std::string& path, const std::error_code& error) {
+  return fmt::format("cannot {} {}: {}", action, path, error.message());
+}
+
 [[noreturn]] void FailOn(std::string_view action, const std::string& path, const std::error_code& error) {
-  throw BadInput(fmt::format("cannot {} {}: {}", action, path, error.message()));
+  throw WriteFailed(CannotText(action, path, error));
+}
+
+[[noreturn]] void RefuseOn(std::string_view action, const std::string& path, const std::error_code& error) {
+  throw BadInput(CannotText(action, path, error));
 }
 
 std::error_code LastOsError() { return {errno, std::generic_category()}; }
@@ -60,7 +68,7 @@ std::vector<std::string> NamesIn(const std::string& directory) {
   std::vector<std::string> names;
   for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error))
     names.push_back(it->path().filename().string());
-  if (error) FailOn("read directory", directory, error);
+  if (error) RefuseOn("read directory", directory, error);
   return names;
 }
 
@@ -115,6 +123,19 @@ void Replace(const std::string& from, const std::string& to) {
 bool HasManifest(const std::string& path) {
   std::error_code ignored;
   return fs::exists(fs::path(path) / kManifestName, ignored);
+}
+
+// Returns whether a file of a checkpoint may have this name.
+bool IsCheckpointFile(std::string_view name) {
+  return name.starts_with(kManifestName) ||
+         (name.starts_with("rank-") && name.find(".safetensors") != std::string_view::npos);
+}
+
+// Returns whether something else than a checkpoint, whole or broken, has the name of one.
+bool IsForeign(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return true;
+  return !HasManifest(path) && !std::ranges::all_of(NamesIn(path), IsCheckpointFile);
 }
 
 bool IsComplete(const std::string& path) {
@@ -173,18 +194,26 @@ std::string PartialPath(const std::string& directory, std::int64_t step) {
 CheckpointDirectory::CheckpointDirectory(std::string path, bool resumes) : path_(std::move(path)) {
   std::error_code error;
   const bool is_new = fs::create_directory(path_, error);
-  if (error) FailOn("create directory", path_, error);
+  if (error) RefuseOn("create directory", path_, error);
   if (is_new) {
     const fs::path parent = fs::absolute(path_, error).lexically_normal().parent_path();
     SyncDirectory(parent.string());
   }
-  if (access(path_.c_str(), W_OK) != 0) FailOn("write to directory", path_, LastOsError());
+  if (access(path_.c_str(), W_OK) != 0) RefuseOn("write to directory", path_, LastOsError());
   held_ = base::UniqueFd(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!held_.ok()) FailOn("open", path_, LastOsError());
+  if (!held_.ok()) RefuseOn("open", path_, LastOsError());
   // Without effect on file systems that have no locks.
   if (flock(held_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     throw BadInput(fmt::format("another run writes checkpoints to {}; give another directory", path_));
-  if (!resumes && !PlacesIn(path_).empty()) {
+  const std::vector<CheckpointPlace> places = PlacesIn(path_);
+  for (const CheckpointPlace& place : places) {
+    if (IsForeign(place.path)) {
+      throw BadInput(
+          fmt::format("{} is no checkpoint and has the name of one; move it away, or give another directory",
+                      place.path));
+    }
+  }
+  if (!resumes && !places.empty()) {
     throw BadInput(
         fmt::format("{} holds checkpoints; continue from them with --resume {}, or give another directory",
                     path_, path_));

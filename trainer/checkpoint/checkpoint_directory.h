@@ -1,6 +1,6 @@
 // A directory of checkpoints: DIR/step-N holds the one after N steps. It is written as DIR/step-N.partial and
 // gets its name when it is complete and durable, so a crash at any moment leaves the older ones as they are.
-// Errors are thrown as BadInput, which names the path.
+// Errors name the path: BadInput of what is there, WriteFailed of what cannot be written.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ class CheckpointDirectory {
 
   // Creates the directory if it is absent; its parent must exist. `resumes`: the run continues from a
   // checkpoint of this directory. Throws if it does not and there are checkpoints, which then would be
-  // another run's, or if another process holds the directory.
+  // another run's; if something else has the name of a checkpoint, which one might replace; or if another
+  // process holds the directory.
   CheckpointDirectory(std::string path, bool resumes);
 
   // Creates PartialPath, empty. Before, removes what interrupted runs left.

@@ -69,7 +69,7 @@ void FileReplacement::Append(const void* data, std::int64_t bytes) {
 void FileReplacement::Finish() { Check(file_.Finish(), "replace"); }
 
 void FileReplacement::Check(const std::error_code& error, const char* what) const {
-  if (error) throw BadInput(fmt::format("cannot {} {}: {}", what, path_, error.message()));
+  if (error) throw WriteFailed(fmt::format("cannot {} {}: {}", what, path_, error.message()));
 }
 
 }  // namespace autocfg::trainer

@@ -1,5 +1,6 @@
 // Files for reading at offsets, and files that replace another one atomically when complete. Movable; use
-// from one thread. Errors are thrown as BadInput, which names the path and the reason.
+// from one thread. Errors of reading are thrown as BadInput, those of writing as WriteFailed; both name the
+// path and the reason.
 #pragma once
 
 #include <cstdint>

@@ -178,12 +178,14 @@ std::int64_t DamagedFile(const std::string& checkpoint, const Manifest& manifest
   return 0;
 }
 
-void CheckSameRun(const std::string& checkpoint, const Manifest& manifest, std::int64_t last_step,
-                  const RunIdentity& run) {
+void CheckSameRun(const std::string& checkpoint, const Manifest& manifest, const RunIdentity& run) {
   if (const std::string difference = FirstDifference(manifest.run, run); !difference.empty()) {
     throw BadInput(
         fmt::format("cannot resume from {}: {}; a resumed run needs the same value", checkpoint, difference));
   }
+}
+
+void CheckHasMoreSteps(const std::string& checkpoint, const Manifest& manifest, std::int64_t last_step) {
   if (manifest.step >= last_step) {
     throw BadInput(
         fmt::format("cannot resume from {}: {} steps are done, and the run has {}; give more --steps",
@@ -211,10 +213,10 @@ class Choice {
                         fmt::join(passed_over_, "; ")));
       }
       Take(static_cast<std::int64_t>(choice));
-      CheckSameRun(place.path, manifest, last_step, rank_.run);
+      CheckSameRun(place.path, manifest, rank_.run);
       const auto damaged = static_cast<std::size_t>(
           rank_.exchange.Largest(static_cast<double>(DamagedFile(place.path, manifest, rank_.shape))));
-      if (damaged == 0) return;
+      if (damaged == 0) return CheckHasMoreSteps(place.path, manifest, last_step);
       passed_over_.push_back(fmt::format("{} is damaged: its content does not match its checksum",
                                          FilePath(place.path, manifest.files.at(damaged - 1).rank)));
     }

@@ -14,6 +14,11 @@ struct BadInput : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A file cannot be written, though its path is right: no space is left, or the disk fails.
+struct WriteFailed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 // The engine does not have the requested feature yet.
 struct NotSupported : std::runtime_error {
   using std::runtime_error::runtime_error;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -21,6 +22,7 @@
 #include "base/os/cpus.h"
 #include "base/os/host.h"
 #include "base/os/process.h"
+#include "base/os/process_limits.h"
 #include "base/os/trace_parent.h"
 #include "base/text.h"
 #include "kernels/device.h"
@@ -91,6 +93,12 @@ void PinTo(const std::vector<int>& cpus) {
   }
 }
 
+// A rank of a run with checkpoints ends when its launcher says so, after a step and its checkpoint. Slurm,
+// and systemd by default, send SIGTERM to all processes of a job; a terminal sends SIGHUP when it closes.
+void IgnoreEndSignals() {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_IGN);
+}
+
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kProgressPeriod{200};  // of a calibration
 constexpr int kMostOpTimes = 64;  // in a message, whose size is limited (proto/rank_messages.h)
@@ -102,6 +110,7 @@ v1::RankMessage RunJob(LauncherChannel& channel) {
   if (spec.has_train()) {
     const TrainConfig config = ParseTrainSpec(spec.train());
     CheckTrainConfig(config, spec.world_size());
+    if (!config.checkpoint_path.empty()) IgnoreEndSignals();
     Backend backend = CreateTrainBackend(DeviceOf(spec), channel, config);
     *message.mutable_train_result() = Train(
         config, spec.rank(), spec.world_size(), backend,
@@ -184,6 +193,8 @@ v1::RankError ToRankError(const std::exception_ptr& error) {
     return Error("RESOURCE_EXHAUSTED", "the host has no memory left for the trainer itself");
   } catch (const BadInput& e) {
     return Error("INVALID_ARGUMENT", e.what());
+  } catch (const WriteFailed& e) {
+    return Error("DATA_LOSS", e.what());
   } catch (const NotSupported& e) {
     return Error("UNIMPLEMENTED", e.what());
   } catch (const CommError& e) {
@@ -194,6 +205,7 @@ v1::RankError ToRankError(const std::exception_ptr& error) {
 }
 
 int TrainerMain(int argc, char** argv) {
+  base::FailWritesBeyondFileSizeLimit();
   // The launcher keeps the contents of standard error and discards standard output.
   spdlog::set_default_logger(spdlog::stderr_logger_st("trainer"));
   if (const std::string trace = base::TraceOf(base::Environment("TRACEPARENT")); !trace.empty())

@@ -134,6 +134,29 @@ TEST_F(Directory, LeavesAloneWhatIsNotACheckpoint) {
             (std::set<std::string>{"notes", "step-1", "step-10", "step-15", "step-2.txt", "step-x"}));
 }
 
+// A checkpoint of that step would replace it.
+TEST_F(Directory, RefusesWhatHasTheNameOfACheckpointAndIsNone) {
+  {
+    CheckpointDirectory directory(path_, false);
+    Save(directory, 3);
+  }
+  fs::create_directory(Step(6));
+  Write(Step(6) + "/rank-0.safetensors", "four");
+  { const CheckpointDirectory broken(path_, true); }
+  Write(Step(6) + "/notes.txt", "mine");
+  const auto refusal = [&](bool resumes) {
+    return Refusal([&] { const CheckpointDirectory directory(path_, resumes); });
+  };
+  EXPECT_THAT(refusal(true), AllOf(HasSubstr("step-6 is no checkpoint"), HasSubstr("move it away")));
+  EXPECT_THAT(refusal(false), HasSubstr("step-6 is no checkpoint"));
+  fs::remove_all(Step(6));
+  Write(Step(6), "a file");
+  EXPECT_THAT(refusal(true), HasSubstr("step-6 is no checkpoint"));
+  fs::remove(Step(6));
+  fs::create_directory_symlink(Step(3), Step(6));
+  EXPECT_EQ(refusal(true), "no error");
+}
+
 TEST_F(Directory, CutOffOrMissingIsRefusedByName) {
   CheckpointDirectory directory(path_, false);
   Save(directory, 6);

@@ -312,6 +312,23 @@ TEST_F(State, OfAFinishedRunIsRefused) {
   EXPECT_THAT(Resumed(path, c), HasSubstr("step 3"));
 }
 
+TEST_F(State, OfAllStepsThatIsDamagedGivesWayToTheOlderOne) {
+  TrainConfig c = TinyRun();
+  c.lr.decay = LrDecay::kConstant;
+  c.lr.steps = 4;
+  c.checkpoint_path = home_.File("finished");
+  RunUntil(c, 2);
+  c.resume_path = c.checkpoint_path;
+  RunUntil(c, 4);
+  const std::string path = std::exchange(c.checkpoint_path, "");
+  const std::string file = path + "/step-4/rank-0.safetensors";
+  std::string bytes = ReadBytes(file);
+  bytes.back() ^= 1;
+  WriteBytes(file, bytes);
+  EXPECT_THAT(Resumed(path, c),
+              AllOf(HasSubstr("step 2"), HasSubstr("step-4/rank-0.safetensors is damaged")));
+}
+
 // What the launcher gets of a run that saves and of one that resumes.
 class SavingRun : public State {
  protected:
