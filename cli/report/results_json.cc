@@ -350,6 +350,11 @@ absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
   best.remote = json.contains("coordinator");
   if (const auto engine = json.find("engine"); engine != json.end() && engine->is_string())
     best.engine = engine->get<std::string>();
+  if (const auto margin = json.find("memory_margin"); margin != json.end() && !margin->is_null()) {
+    if (!margin->is_number())
+      return absl::InvalidArgumentError(fmt::format("memory_margin: not a number; {}", kGiveAnswer));
+    best.memory_margin = margin->get<double>();
+  }
   if (const auto layout = json.find("layout"); layout != json.end() && !layout->is_null()) {
     const auto each = layout->is_object() ? layout->find("ranks_per_node") : layout->end();
     const std::int64_t ranks = RankCount(best.plan);

@@ -82,11 +82,12 @@ struct BestPlan {
   ModelSpec model;
   Workload workload;
   ParallelPlan plan;
-  std::optional<ClusterSpec> cluster = {};  // if the cluster is a described one
-  bool local = false;                       // the cluster is this machine; else the file may name none
-  bool remote = false;                      // as local, but it is the workers of a coordinator
-  std::string engine = {};                  // whose step was predicted or measured; empty: not said
-  std::int64_t ranks_per_node = 0;          // where no cluster says it; 0: unknown
+  std::optional<ClusterSpec> cluster = {};   // if the cluster is a described one
+  bool local = false;                        // the cluster is this machine; else the file may name none
+  bool remote = false;                       // as local, but it is the workers of a coordinator
+  std::string engine = {};                   // whose step was predicted or measured; empty: not said
+  std::int64_t ranks_per_node = 0;           // where no cluster says it; 0: unknown
+  std::optional<double> memory_margin = {};  // of the search, for its cluster; empty: not said
 };
 // InvalidArgument names the field. FailedPrecondition if the search found nothing that fits.
 absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text);

@@ -66,6 +66,7 @@ ExportedRun RunOf(BestPlan question) {
                   .cluster = {},
                   .workload = question.workload,
                   .plan = std::move(question.plan)};
+  run.memory_margin = question.memory_margin;
   if (question.cluster) {
     run.cluster = *std::move(question.cluster);
   } else if (question.local) {

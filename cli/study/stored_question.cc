@@ -48,6 +48,7 @@ absl::StatusOr<BestPlan> QuestionOfStudy(StudyReader& reader, const std::string&
   if (!cluster.ok()) return Where("--study", cluster.status());
   question.local = cluster->local;
   question.engine = cluster->engine.name;
+  if (study->spec().has_memory_margin()) question.memory_margin = study->spec().memory_margin();
   if (!cluster->local) question.cluster = *std::move(cluster);
   v1::ParallelPlan message = study->best().plan();
   if (slash != std::string::npos) {

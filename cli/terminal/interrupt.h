@@ -15,8 +15,8 @@ class Interrupt {
   // The first SIGINT, SIGTERM or SIGHUP sets the flag. A second signal of the same kind ends the process at
   // once, as by default; but not one within half a second of the first, since some programs signal a process
   // and then its group (timeout of coreutils). So does the time limit that starts with the first
-  // (base/os/end_limit.h), unless the verb has work to finish that takes as long as it takes. A SIGHUP that the
-  // process was started to ignore (nohup) stays ignored.
+  // (base/os/end_limit.h), unless the verb has work to finish that takes as long as it takes. A SIGHUP that
+  // the process was started to ignore (nohup) stays ignored.
   explicit Interrupt(Limit limit = Limit::kSeconds);
   ~Interrupt();  // restores the previous handlers
   Interrupt(const Interrupt&) = delete;

@@ -32,8 +32,8 @@ struct ResumingRun {
 };
 
 // InvalidArgument if the newest complete checkpoint is of another run, or if all complete ones have done all
-// its steps. OK if none is complete: the ranks say what is wrong. They also check what this does not: the data
-// and the checksums.
+// its steps. OK if none is complete: the ranks say what is wrong. They also check what this does not: the
+// data and the checksums.
 absl::Status CheckResumes(const std::string& directory, const ResumingRun& run);
 
 // Parses a manifest's text. Errors are those of the field, without the file.

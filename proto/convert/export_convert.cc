@@ -76,6 +76,7 @@ absl::StatusOr<ExportedRun> ExportedRunOf(const v1::Study& study) {
   run.evidence = EvidenceFor(study.best(), nullptr, study.spec().device() == Name(EngineDevice::kPaced));
   if (!run.cluster.engine.name.empty()) run.evidence.engine = run.cluster.engine.name;
   run.evidence.study = study.name();
+  if (study.spec().has_memory_margin()) run.memory_margin = study.spec().memory_margin();
   return run;
 }
 

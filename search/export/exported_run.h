@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,9 @@ struct ExportedRun {
   Workload workload;
   ParallelPlan plan;  // legal; its split is not auto
   ExportEvidence evidence = {};
-  double tokens = 0;                // of the whole run; 0: not said
-  std::int64_t ranks_per_node = 0;  // where the cluster has no groups; 0: all ranks are on one node
+  double tokens = 0;                         // of the whole run; 0: not said
+  std::int64_t ranks_per_node = 0;           // where the cluster has no groups; 0: all ranks are on one node
+  std::optional<double> memory_margin = {};  // of the search that found the plan; empty: not said
   // Path of the file for the line that starts it, quoted for a shell; empty: the target's usual name.
   std::string file_path = {};
 };

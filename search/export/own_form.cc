@@ -26,6 +26,7 @@ absl::StatusOr<ExportedFile> WriteOwnForm(const ExportedRun& run) {
     json["layout"] = {{"nodes", layout.nodes}, {"ranks_per_node", layout.ranks_per_node}};
   }
   if (!run.evidence.engine.empty()) json["engine"] = run.evidence.engine;
+  if (run.memory_margin) json["memory_margin"] = *run.memory_margin;
   json["notes"] = EvidenceLines(run);
   ExportedFile exported;
   exported.text = json.dump(2) + "\n";

@@ -17,7 +17,7 @@ RUNNING, DONE, MEASURED = 2, 4, 3  # StudyState; TrialState
 SIZE = 16 << 20  # more than the log of the database takes before it is written back
 DEVICE = {"name": "a100-80gb-sxm", "kind": "cuda", "memory_bytes": 80 << 30, "memory_bytes_per_s": 2.0e12,
           "flops_per_s": {"bf16": 3.12e14, "fp16": 3.12e14, "fp32": 1.95e13}}
-SPACE = {"mbs": ["1"], "recompute": ["none"], "zero": ["0"], "attention": ["fused"], "tp_overlap": ["1"], "sp": ["0"], "grad_overlap": ["0"],
+SPACE = {"mbs": ["1", "2", "4"], "recompute": ["none", "full"], "zero": ["0"], "attention": ["fused"], "tp_overlap": ["1"], "sp": ["0"], "grad_overlap": ["0"],
          "p2p_overlap": ["0"], "scatter_gather": ["0"], "split": ["even"]}
 
 

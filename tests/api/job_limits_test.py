@@ -13,13 +13,16 @@ SEARCH = ["search", "--model", "gpt2-tiny", "--cluster", "local:1x2", "--global-
 
 def children_of(process):
     """The names of the programs that a process has started and that run."""
-    names = []
-    for thread in os.listdir(f"/proc/{process.process.pid}/task"):
-        with open(f"/proc/{process.process.pid}/task/{thread}/children", encoding="utf-8") as children:
-            for child in children.read().split():
-                with open(f"/proc/{child}/comm", encoding="utf-8") as name:
-                    names.append(name.read().strip())
-    return names
+    def read(path):
+        try:
+            with open(path, encoding="utf-8") as file:
+                return file.read()
+        except (FileNotFoundError, ProcessLookupError):
+            return ""  # it has ended meanwhile
+
+    threads = os.listdir(f"/proc/{process.process.pid}/task")
+    children = [child for thread in threads for child in read(f"/proc/{process.process.pid}/task/{thread}/children").split()]
+    return [name for name in (read(f"/proc/{child}/comm").strip() for child in children) if name]
 
 
 @unittest.skipUnless(os.path.exists(f"/proc/self/task/{os.getpid()}/children"), "the kernel does not list children")

@@ -13,7 +13,7 @@ from reflected_api import Api
 from services import Services, wait_for
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LEASE_S = 1
+LEASE_S = 3
 
 MODEL = {"name": "tiny", "layers": 2, "hidden": 32, "heads": 2, "vocab": 64, "max_seq_len": 32}
 WORKLOAD = {"global_batch": 8, "seq_len": 32, "precision": "fp32"}

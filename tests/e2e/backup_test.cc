@@ -30,7 +30,7 @@ TEST(DbBackup, AnInterruptionLeavesNothing) {
   {
     SQLite::Database db(database, SQLite::OPEN_READWRITE);
     db.exec("PRAGMA synchronous = OFF");
-    db.exec("UPDATE studies SET study = zeroblob(256 * 1024 * 1024)");
+    db.exec("UPDATE studies SET study = zeroblob(768 * 1024 * 1024)");
   }
   home.Write("out/copy.db", "old");
   ProgramProcess backup(home, {"db", "backup", "--db", database, "--output", copy, "--force"});

@@ -32,7 +32,7 @@ std::string OnTerminal(const ScratchDirectory& home, const std::vector<std::stri
       "--cluster",
       "local:1x2",
       "--global-batch",
-      "64",
+      "256",
       "--space",
       "dp=2",
       "--space",

@@ -341,6 +341,18 @@ TEST(Predict, AsksWhatASearchAnswered) {
   EXPECT_EQ(predicted({"--input", file}).at("hidden_comm_s"), nullptr);
   EXPECT_DOUBLE_EQ(json_of({"--against", "tp=1,pp=1,dp=1,mbs=1"})["first"]["step_time_s"], step_s);
 
+  // The margin of the search is part of its question.
+  const auto none_fits = RunAutocfg(home, {"predict", "--input", file, "--memory-margin", "95%", "--json"});
+  EXPECT_EQ(none_fits.exit_code, 1) << "the plan of the other margin takes more than a twentieth";
+  const std::string margin_file = home.Write("margin.json", [&] {
+    Json with = answer;
+    with["memory_margin"] = 0.95;
+    return with.dump();
+  }());
+  EXPECT_EQ(RunAutocfg(home, {"predict", "--input", margin_file, "--json"}).exit_code, 1);
+  EXPECT_EQ(RunAutocfg(home, {"predict", "--input", margin_file, "--memory-margin", "0", "--json"}).exit_code,
+            0);
+
   std::vector<std::string> kept = search;
   kept.emplace_back("--save");
   ASSERT_EQ(RunAutocfg(home, kept).exit_code, 0);

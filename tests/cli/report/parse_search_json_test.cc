@@ -35,6 +35,18 @@ TEST(SearchJson, DescribedClusterIsReadBack) {
   EXPECT_EQ(run->cluster, question.cluster);
 }
 
+TEST(ParseSearchJson, ReadsTheMemoryMargin) {
+  v1::Recommendation answer = Answer();
+  answer.set_memory_margin(0.125);
+  auto json = *SearchJson(answer, Question());
+  EXPECT_EQ(ParseSearchJson(json.dump())->memory_margin, 0.125);
+  json["memory_margin"] = "much";
+  const auto status = ParseSearchJson(json.dump()).status();
+  EXPECT_EQ(status.message().substr(0, 29), "memory_margin: not a number; ");
+  json.erase("memory_margin");
+  EXPECT_EQ(ParseSearchJson(json.dump())->memory_margin, std::nullopt);
+}
+
 TEST(ParseSearchJson, ReadsEngineAndLayout) {
   auto json = *SearchJson(Answer(), Question());
   json["engine"] = "megatron";

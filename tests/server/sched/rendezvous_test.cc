@@ -195,7 +195,7 @@ TEST_F(RendezvousTest, GatheringIsAnsweredAfterARestartThoughAShareHasEnded) {
 TEST_F(RendezvousTest, NobodyIsAnsweredBeforeTheGatheringIsStored) {
   const TempDir dir;
   UseFile(dir.File("a.db"));
-  const absl::Duration barrier = absl::Milliseconds(500);
+  const absl::Duration barrier = absl::Seconds(2);
   Make({.barrier = barrier, .look_period = absl::Milliseconds(1)});
   SQLite::Database other(dir.File("a.db"), SQLite::OPEN_READWRITE);
   const Call waiting = Join(first_, 0, {"a", "b"});

@@ -198,15 +198,15 @@ TEST(ProcessLauncher, ExchangesDoNotCountTowardTheLimits) {
 // Each gathering of the first rank is followed by progress; then it is silent.
 TEST(ProcessLauncher, EndsAJobWithoutProgress) {
   JobRequest request = FakeJob({"gather_then_hang", "gather_then_hang"});
-  request.stall_limit = std::chrono::milliseconds(500);
+  request.stall_limit = std::chrono::seconds(3);
   int progress = 0;
   LaunchHooks hooks;
   hooks.progress = [&](int, const v1::Progress&) { ++progress; };
   const JobResult result = RunJob(request, hooks);
   EXPECT_EQ(result.outcome, v1::OUTCOME_TIMED_OUT);
-  EXPECT_EQ(result.message, "no progress for 0.5 s");
+  EXPECT_EQ(result.message, "no progress for 3 s");
   EXPECT_EQ(progress, 2 * 50);
-  EXPECT_GE(result.wall_s, 0.5);
+  EXPECT_GE(result.wall_s, 3);
 }
 
 TEST(ProcessLauncher, CanBeCancelled) {
@@ -244,7 +244,7 @@ TEST(ProcessLauncher, KillsProcessesThatRanksLeaveBehind) {
 TEST(ProcessLauncher, EndsDaemonsThatRanksLeaveBehind) {
   for (const char* mode : {"daemon", "daemon_then_fail", "daemon_then_hang"}) {
     JobRequest request = FakeJob({mode, "ok"});
-    if (mode == std::string("daemon_then_hang")) request.time_limit = std::chrono::milliseconds(500);
+    if (mode == std::string("daemon_then_hang")) request.time_limit = std::chrono::seconds(3);
     pid_t daemon = -1;
     LaunchHooks hooks;
     hooks.progress = [&](int, const v1::Progress& progress) { daemon = static_cast<pid_t>(progress.step()); };
