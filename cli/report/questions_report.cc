@@ -163,9 +163,13 @@ std::string QuestionsReport(const std::vector<AnsweredQuestion>& answers, const 
       reasons += fmt::format("no plan for {}: {}\n", AskedText(asked, several), entry.Reason());
     }
   }
-  std::string text = Table(rows, {.keys = keys, .text = true}) +
-                     "  * no entry of the same batch and sequence length is as fast on as few GPUs\n\n" +
-                     Wrapped(reasons);
+  // SameButForGpus tells clusters apart by their names without sizes.
+  const std::string_view front_is =
+      several ? "  * no entry of the same cluster (of any size), batch and sequence length is as\n"
+                "    fast on as few GPUs\n\n"
+              : "  * no entry of the same batch and sequence length is as fast on as few GPUs\n\n";
+  std::string text =
+      fmt::format("{}{}{}", Table(rows, {.keys = keys, .text = true}), front_is, Wrapped(reasons));
   const auto known = std::find_if(answers.begin(), answers.end(),
                                   [](const AnsweredQuestion& entry) { return entry.answer.has_value(); });
   if (known == answers.end()) return text;

@@ -72,6 +72,18 @@ TEST(QuestionsReport, HasARowForEachAndReasonsBelow) {
   EXPECT_THAT(QuestionsReport({Entry(1, 8, 1, "a:1x2"), Entry(1, 8, 2, "b:1x2")}), HasSubstr("  b:1x2"));
 }
 
+TEST(QuestionsReport, TheLegendSaysWhatIsCompared) {
+  const std::string_view of_one =
+      "  * no entry of the same batch and sequence length is as fast on as few GPUs\n";
+  const std::string_view of_several =
+      "  * no entry of the same cluster (of any size), batch and sequence length is as\n"
+      "    fast on as few GPUs\n";
+  EXPECT_THAT(QuestionsReport({Entry(1, 8, 1, "a:1x2"), Entry(2, 8, 2, "a:2x2")}), HasSubstr(of_one));
+  const std::string text = QuestionsReport({Entry(1, 8, 1, "a:1x2"), Entry(2, 8, 2, "b:2x2")});
+  EXPECT_THAT(text, HasSubstr(of_several));
+  EXPECT_THAT(text, Not(HasSubstr(of_one)));
+}
+
 TEST(QuestionsReport, HasColumnsOfWhatDiffers) {
   const std::string text = QuestionsReport({Entry(1, 8, 1), Entry(1, 1024, 2)});
   EXPECT_THAT(text, testing::ContainsRegex("nodes +batch +GPUs"));
