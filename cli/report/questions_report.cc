@@ -59,17 +59,29 @@ std::vector<std::string> FigureCells(const AnsweredQuestion& entry) {
   return cells;
 }
 
-// A column of what was asked.
+// A column of what was asked, or of what follows from the cluster.
 struct AskedColumn {
   std::string_view title;
-  std::string (*cell)(const Asked&);
+  std::string (*cell)(const AnsweredQuestion&);
   bool shown;  // false: it is the same of all, and stands below the table
 };
 
-std::string ClusterCell(const Asked& asked) { return asked.cluster; }
-std::string NodesCell(const Asked& asked) { return CountCell(asked.nodes); }
-std::string BatchCell(const Asked& asked) { return base::CountText(asked.global_batch); }
-std::string SequenceCell(const Asked& asked) { return CountCell(asked.seq_len); }
+std::string ClusterCell(const AnsweredQuestion& entry) { return entry.asked.cluster; }
+std::string NodesCell(const AnsweredQuestion& entry) { return CountCell(entry.asked.nodes); }
+std::string BatchCell(const AnsweredQuestion& entry) { return base::CountText(entry.asked.global_batch); }
+std::string SequenceCell(const AnsweredQuestion& entry) { return CountCell(entry.asked.seq_len); }
+std::string PrecisionCell(const AnsweredQuestion& entry) {
+  return entry.answer ? std::string(Name(entry.question.workload.precision)) : "-";
+}
+
+// Returns whether the default precisions of the clusters differ. Wrong questions have none.
+bool SeveralPrecisions(const std::vector<AnsweredQuestion>& answers) {
+  const auto known = [](const AnsweredQuestion& entry) { return entry.answer.has_value(); };
+  const auto first = std::find_if(answers.begin(), answers.end(), known);
+  return std::any_of(first, answers.end(), [&](const AnsweredQuestion& entry) {
+    return known(entry) && PrecisionCell(entry) != PrecisionCell(*first);
+  });
+}
 
 std::vector<AskedColumn> AskedColumns(const std::vector<AnsweredQuestion>& answers) {
   std::vector<AskedColumn> columns = {{"cluster", ClusterCell, SeveralClusters(answers)},
@@ -78,10 +90,11 @@ std::vector<AskedColumn> AskedColumns(const std::vector<AnsweredQuestion>& answe
                                       {"sequence length", SequenceCell, false}};
   for (AskedColumn& column : columns) {
     column.shown = column.shown || std::any_of(answers.begin(), answers.end(), [&](const auto& entry) {
-                     return column.cell(entry.asked) != column.cell(answers.front().asked);
+                     return column.cell(entry) != column.cell(answers.front());
                    });
   }
   columns[0].shown = SeveralClusters(answers);  // else the nodes say what distinguishes their names
+  if (SeveralPrecisions(answers)) columns.push_back({"precision", PrecisionCell, true});
   return columns;
 }
 
@@ -149,7 +162,7 @@ std::string QuestionsReport(const std::vector<AnsweredQuestion>& answers, const 
     const Asked& asked = entry.asked;
     auto& row = rows.emplace_back(std::vector<std::string>{front[i] ? "*" : ""});
     for (const AskedColumn& column : columns) {
-      if (column.shown) row.push_back(column.cell(asked));
+      if (column.shown) row.push_back(column.cell(entry));
     }
     row.push_back(entry.answer ? base::CountText(RankCount(entry.question.cluster)) : "-");
     if (entry.HasPlan()) {
@@ -174,12 +187,11 @@ std::string QuestionsReport(const std::vector<AnsweredQuestion>& answers, const 
                                   [](const AnsweredQuestion& entry) { return entry.answer.has_value(); });
   if (known == answers.end()) return text;
   const SearchQuestion& question = known->question;
-  std::string about =
-      fmt::format("model: {}, {}", question.model.name.empty() ? "unnamed" : question.model.name,
-                  Name(question.workload.precision));
+  std::string about = fmt::format("model: {}", question.model.name.empty() ? "unnamed" : question.model.name);
+  if (!SeveralPrecisions(answers)) about += fmt::format(", {}", PrecisionCell(*known));
   for (const AskedColumn& column : columns) {
     if (!column.shown && column.cell != ClusterCell)
-      about += fmt::format(", {} {}", column.title, column.cell(answers.front().asked));
+      about += fmt::format(", {} {}", column.title, column.cell(answers.front()));
   }
   return text + Wrapped(about);
 }

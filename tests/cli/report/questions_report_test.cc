@@ -9,6 +9,7 @@
 namespace autocfg::cli {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -89,6 +90,20 @@ TEST(QuestionsReport, HasColumnsOfWhatDiffers) {
   EXPECT_THAT(text, testing::ContainsRegex("nodes +batch +GPUs"));
   EXPECT_THAT(text, testing::ContainsRegex("\n  \\*  1 +1,024 +2 "));
   EXPECT_THAT(text, HasSubstr("model: mine, bf16, sequence length 32\n"));
+}
+
+TEST(QuestionsReport, HasAColumnOfPrecisionsThatDiffer) {
+  AnsweredQuestion other = Entry(2, 8, 2, "b:2x2"), wrong{{"c:1x2", 1, 8, 64}};
+  other.question.workload.precision = *ParsePrecision("fp16");
+  wrong.wrong = "workload: too long";
+  const std::string text = QuestionsReport({wrong, Entry(1, 8, 1, "a:1x2"), other});
+  EXPECT_THAT(text, testing::ContainsRegex("precision +GPUs"));
+  EXPECT_THAT(text, testing::ContainsRegex("a:1x2 +1 .* bf16 +2 "));
+  EXPECT_THAT(text, testing::ContainsRegex("b:2x2 +2 .* fp16 +4 "));
+  EXPECT_THAT(text, HasSubstr("model: mine, global batch 8\n"));
+  // A wrong question has no precision that could differ.
+  EXPECT_THAT(QuestionsReport({wrong, Entry(1, 8, 1, "a:1x2")}),
+              AllOf(Not(HasSubstr("precision")), HasSubstr("model: mine, bf16, global batch 8\n")));
 }
 
 TEST(QuestionsJson, HasTheAnswersOfSingleSearches) {
