@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -42,6 +43,11 @@ std::vector<std::string> ValuesOf(const ListOption& option, const std::string& t
   return values;
 }
 
+absl::Status RepeatedValue(std::string_view option, const std::string& value, const std::string& again) {
+  return absl::InvalidArgumentError(fmt::format("{}: {} and {} are the same; list one of them", option,
+                                                base::Printable(value), base::Printable(again)));
+}
+
 absl::Status CheckList(const ListOption& option, const std::string& text,
                        const std::vector<std::string>& values, bool predict_only) {
   if (values.size() == 1) return absl::OkStatus();
@@ -50,6 +56,7 @@ absl::Status CheckList(const ListOption& option, const std::string& text,
         fmt::format("{}: {} is a list; add --predict-only, which answers each of its values, or give one",
                     option.name, base::Printable(text)));
   }
+  std::vector<std::int64_t> numbers;
   for (auto value = values.begin(); value != values.end(); ++value) {
     if (value->empty()) {
       return absl::InvalidArgumentError(
@@ -65,6 +72,42 @@ absl::Status CheckList(const ListOption& option, const std::string& text,
             ? ParseWholeWithUnit(option.name, base::Quantity::kSequenceLength, *value, 1, option.most)
             : ParseWhole(option.name, *value, 1, option.most);
     if (!number.ok()) return number.status();
+    const auto same = std::find(numbers.begin(), numbers.end(), *number) - numbers.begin();
+    if (same < std::ssize(numbers))
+      return RepeatedValue(option.name, values[static_cast<std::size_t>(same)], *value);
+    numbers.push_back(*number);
+  }
+  return absl::OkStatus();
+}
+
+// Returns the name of a preset with its size, of which `nodes`, if it is a number, replaces the nodes. Empty
+// if `cluster` is no preset.
+std::string SizedPreset(const std::string& cluster, const std::string& nodes) {
+  const auto preset = PresetCluster(cluster);
+  if (!preset.ok()) return "";
+  const auto name = ParseClusterName(preset->name);
+  if (!name.ok()) return "";
+  const auto number = ParseWhole("--nodes", nodes, 1, kMaxNodes);
+  return fmt::format("{}:{}x{}", name->preset, number.ok() ? *number : name->nodes, name->gpus_per_node);
+}
+
+// Refuses names of one preset in the same size. `nodes`: those of --nodes. Any one of them shows it: each
+// replaces the nodes of all names.
+absl::Status CheckPresets(const std::vector<std::string>& clusters, const std::vector<std::string>& nodes) {
+  if (clusters.size() == 1) return absl::OkStatus();
+  std::vector<std::string> sized;
+  for (std::size_t i = 0; i < clusters.size(); ++i) {
+    sized.push_back(SizedPreset(clusters[i], nodes.front()));
+    if (sized.back().empty()) continue;
+    const auto same =
+        static_cast<std::size_t>(std::find(sized.begin(), sized.end(), sized.back()) - sized.begin());
+    if (same == i) continue;
+    if (SizedPreset(clusters[same], "") == SizedPreset(clusters[i], ""))
+      return RepeatedValue("--cluster", clusters[same], clusters[i]);
+    return absl::InvalidArgumentError(fmt::format(
+        "--cluster: {} and {} are the same at each number of --nodes, which replaces theirs; list one of "
+        "them, or leave out --nodes",
+        base::Printable(clusters[same]), base::Printable(clusters[i])));
   }
   return absl::OkStatus();
 }
@@ -72,11 +115,9 @@ absl::Status CheckList(const ListOption& option, const std::string& text,
 // Takes the number of nodes into the name of a preset.
 void NameSize(SearchArgs& args) {
   if (args.nodes.empty() || !ParseWhole("--nodes", args.nodes, 1, kMaxNodes).ok()) return;
-  const auto cluster = PresetCluster(args.cluster);
-  if (!cluster.ok()) return;
-  const auto name = ParseClusterName(cluster->name);
-  if (!name.ok()) return;
-  args.cluster = fmt::format("{}:{}x{}", name->preset, args.nodes, name->gpus_per_node);
+  std::string sized = SizedPreset(args.cluster, args.nodes);
+  if (sized.empty()) return;
+  args.cluster = std::move(sized);
   args.nodes.clear();
 }
 
@@ -100,6 +141,8 @@ absl::StatusOr<std::vector<SearchArgs>> QuestionsOf(const SearchArgs& args) {
         fmt::format("the lists make {} questions ({}), and one search answers at most {}; shorten a list",
                     base::CountText(static_cast<std::int64_t>(count)), product, kMostQuestions));
   }
+  // In the order of kListOptions.
+  if (auto status = CheckPresets(/*clusters=*/lists[0], /*nodes=*/lists[1]); !status.ok()) return status;
   std::vector<SearchArgs> questions = {args};
   for (std::size_t i = 0; i < lists.size(); ++i) {
     std::vector<SearchArgs> longer;

@@ -19,9 +19,9 @@ inline constexpr std::size_t kMostQuestions = 64;
 // changes slowest, then --nodes, --global-batch and --seq-len. A preset takes its number of nodes into its
 // name; other clusters keep `nodes`. A --cluster that is the name of an existing file is no list.
 //
-// InvalidArgument, naming the option: a list without --predict-only, an empty or repeated value, a number
-// that is out of range (in lists; single values are checked by LoadSearch), or more than kMostQuestions
-// combinations.
+// InvalidArgument, naming the option: a list without --predict-only, an empty value, a value that is repeated
+// in any spelling, presets that --nodes makes the same, a number that is out of range (in lists; single
+// values are checked by LoadSearch), or more than kMostQuestions combinations.
 absl::StatusOr<std::vector<SearchArgs>> QuestionsOf(const SearchArgs& args);
 
 // Returns whether the error of one question leaves the others as they are: it is about the workload or about

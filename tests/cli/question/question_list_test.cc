@@ -73,6 +73,34 @@ TEST(QuestionsOf, AnswersAtMostSoMany) {
               HasSubstr("the lists make 128 questions (8 of --nodes, 8 of --global-batch, 2 of --seq-len)"));
 }
 
+TEST(QuestionsOf, RefusesTheSameQuestionTwice) {
+  const auto refusal = [](SearchArgs args) {
+    const auto questions = QuestionsOf(args);
+    EXPECT_EQ(questions.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(questions.status().message());
+  };
+  SearchArgs args = Args();
+  args.seq_len = "512,1k,1024";
+  EXPECT_EQ(refusal(args), "--seq-len: 1k and 1024 are the same; list one of them");
+  args = Args();
+  args.nodes = "1,01";
+  EXPECT_EQ(refusal(args), "--nodes: 1 and 01 are the same; list one of them");
+  args = Args();
+  args.cluster = "a100-80gb-sxm,h100-sxm,h100-sxm:1x8";
+  EXPECT_EQ(refusal(args), "--cluster: h100-sxm and h100-sxm:1x8 are the same; list one of them");
+  args.nodes = "4";
+  EXPECT_EQ(refusal(args), "--cluster: h100-sxm and h100-sxm:1x8 are the same; list one of them");
+  args.cluster = "h100-sxm:1x8,h100-sxm:2x8";
+  args.nodes = "1,2";
+  EXPECT_EQ(refusal(args),
+            "--cluster: h100-sxm:1x8 and h100-sxm:2x8 are the same at each number of --nodes, which replaces "
+            "theirs; list one of them, or leave out --nodes");
+  args.cluster = "h100-sxm:1x8,h100-sxm:2x4";
+  EXPECT_EQ(Summary(args).size(), 4u);
+  args.nodes = "";
+  EXPECT_THAT(Summary(args), ElementsAre("h100-sxm:1x8  64 ", "h100-sxm:2x4  64 "));
+}
+
 TEST(IsOfOneQuestion, TellsWorkloadsFromTheRest) {
   EXPECT_TRUE(IsOfOneQuestion(base::InvalidArgument("workload", "seq_len is too long")));
   EXPECT_TRUE(IsOfOneQuestion(base::InvalidArgument("--space", "no sizes make up the ranks")));
@@ -102,6 +130,7 @@ TEST(Lists, WithBadValuesAreOneClearLine) {
   };
   refuse({"--global-batch", "8,"}, {"--global-batch: 8, has an empty value"});
   refuse({"--global-batch", "8,16,8"}, {"--global-batch: 8 is listed twice"});
+  refuse({"--global-batch", "8", "--seq-len", "1k,1024"}, {"--seq-len: 1k and 1024 are the same"});
   refuse({"--global-batch", "8,many"}, {"--global-batch: invalid value 'many'"});
   refuse({"--global-batch", "8", "--nodes", "1,0"}, {"--nodes: invalid value '0'"});
   refuse({"--global-batch", "8", "--nodes", "0"}, {"--nodes: invalid value '0'"});
@@ -113,6 +142,9 @@ TEST(Lists, WithBadValuesAreOneClearLine) {
   ExpectOneClearLine({"search", "--model", "gpt2-124m", "--predict-only", "--cluster",
                       "h100-sxm:1x8,h200:1x8", "--global-batch", "8"},
                      2, {"h200", "h200-sxm"});
+  ExpectOneClearLine({"search", "--model", "gpt2-124m", "--predict-only", "--cluster",
+                      "h100-sxm:1x8,h100-sxm:2x8", "--nodes", "1,2", "--global-batch", "8"},
+                     2, {"--cluster: h100-sxm:1x8 and h100-sxm:2x8", "--nodes"});
   ExpectOneClearLine(
       {"search", "--model", "gpt2-tiny", "--cluster", "local:1x2", "--nodes", "2", "--global-batch", "8"}, 2,
       {"--nodes: --cluster local", "h100-sxm:1x8"});
