@@ -17,8 +17,8 @@ using DeepSpeedJson = nlohmann::ordered_json;
 
 void CheckDeepSpeed(const ExportedRun& run, Refusals& refuse) {
   const std::string_view precision = Name(run.workload.precision);
-  refuse.Unless(precision == "fp32" || precision == "bf16" || precision == "fp16",
-                fmt::format("precision={} (it has fp32, bf16 and fp16)", precision));
+  refuse.UnlessPrecision(precision == "fp32" || precision == "bf16" || precision == "fp16",
+                         fmt::format("precision={} (it has fp32, bf16 and fp16)", precision));
   refuse.ByRules(kDeepSpeed, run);
 }
 

@@ -20,10 +20,10 @@ constexpr std::string_view kLlama3Scaling = "llama3";
 
 void CheckModel(const ModelSpec& model, Refusals& refuse) {
   CheckCoreModel(model, refuse);
-  refuse.Unless(model.activation != Activation::kRelu && model.activation != Activation::kGeGlu,
-                fmt::format("activation={}", Name(model.activation)));
-  refuse.Unless(model.rope_scaling.empty() || model.rope_scaling == kLlama3Scaling,
-                fmt::format("rope_scaling={} (it has llama3)", model.rope_scaling));
+  refuse.UnlessModel(model.activation != Activation::kRelu && model.activation != Activation::kGeGlu,
+                     fmt::format("activation={}", Name(model.activation)));
+  refuse.UnlessModel(model.rope_scaling.empty() || model.rope_scaling == kLlama3Scaling,
+                     fmt::format("rope_scaling={} (it has llama3)", model.rope_scaling));
 }
 
 // Sharded gradients and parameters: Megatron FSDP.
@@ -31,8 +31,8 @@ bool IsFsdp(const ParallelPlan& plan) { return plan.zero_stage >= 2; }
 
 void CheckPlan(const ExportedRun& run, Refusals& refuse) {
   const std::string_view precision = Name(run.workload.precision);
-  refuse.Unless(precision == "fp32" || precision == "bf16" || precision == "fp16",
-                fmt::format("precision={} (it has fp32, bf16 and fp16)", precision));
+  refuse.UnlessPrecision(precision == "fp32" || precision == "bf16" || precision == "fp16",
+                         fmt::format("precision={} (it has fp32, bf16 and fp16)", precision));
   refuse.ByRules(kMegatron, run);
 }
 

@@ -15,15 +15,15 @@ namespace {
 
 void CheckNemoModel(const ModelSpec& model, Refusals& refuse) {
   CheckCoreModel(model, refuse);
-  refuse.Unless(model.activation != Activation::kRelu, "activation=relu");
-  refuse.Unless(model.position != Position::kNone, "position=none");
-  refuse.Unless(model.rope_scaling.empty(), fmt::format("rope_scaling={}", model.rope_scaling));
+  refuse.UnlessModel(model.activation != Activation::kRelu, "activation=relu");
+  refuse.UnlessModel(model.position != Position::kNone, "position=none");
+  refuse.UnlessModel(model.rope_scaling.empty(), fmt::format("rope_scaling={}", model.rope_scaling));
 }
 
 void CheckNemoPlan(const ExportedRun& run, Refusals& refuse) {
   const std::string_view precision = Name(run.workload.precision);
-  refuse.Unless(precision == "bf16" || precision == "fp32",
-                fmt::format("precision={} (it has bf16 and fp32 here)", precision));
+  refuse.UnlessPrecision(precision == "bf16" || precision == "fp32",
+                         fmt::format("precision={} (it has bf16 and fp32 here)", precision));
   refuse.ByRules(kNemo, run);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "search/export/option_names.h"
 #include "search/export/refusals.h"
 #include "search/export/writers.h"
@@ -35,11 +36,12 @@ bool IsFullySharded(const ParallelPlan& plan) { return plan.zero_stage >= 2 && p
 
 void CheckTorchtitan(const ExportedRun& run, Refusals& refuse) {
   const std::string_view precision = Name(run.workload.precision);
-  refuse.Unless(!FlavorOf(run.model).empty(),
-                fmt::format("model={} (its files name sizes of llama3: 8B, 70B, 405B; others are Python)",
-                            run.model.name));
-  refuse.Unless(precision == "bf16" || precision == "fp32",
-                fmt::format("precision={} (it has bf16 and fp32)", precision));
+  refuse.UnlessModel(
+      !FlavorOf(run.model).empty(),
+      fmt::format("model={} (its files name sizes of llama3: 8B, 70B, 405B; others are Python)",
+                  run.model.name.empty() ? "unnamed" : base::Printable(run.model.name)));
+  refuse.UnlessPrecision(precision == "bf16" || precision == "fp32",
+                         fmt::format("precision={} (it has bf16 and fp32)", precision));
   refuse.ByRules(kTorchtitan, run);
 }
 

@@ -13,6 +13,7 @@ namespace autocfg {
 namespace {
 
 using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -122,6 +123,29 @@ TEST(Export, RefusesWhatATargetCannotExpress) {
   const auto other = Export(RunWith("dp=8,zero=3,grad_overlap=1,param_overlap=1", "gpt2-124m"),
                             *FindExportTarget("torchtitan"));
   EXPECT_THAT(std::string(other.status().message()), HasSubstr("model=gpt2-124m"));
+}
+
+// No plan helps where the target lacks the model or the precision.
+TEST(Export, ARefusalAdvisesWhatHelps) {
+  const auto refusal = [](const char* target, const char* precision, const std::string& plan,
+                          const std::string& name = "llama3-8b") {
+    ExportedRun run = RunWith(plan, name.empty() ? "gpt2-124m" : name);
+    run.model.name = name;
+    run.workload.precision = *ParsePrecision(precision);
+    return std::string(Export(run, *FindExportTarget(target)).status().message());
+  };
+  EXPECT_EQ(
+      refusal("megatron", "fp8", "tp=2,sp=1"),
+      "megatron cannot express precision=fp8 (it has fp32, bf16 and fp16); search with a precision that "
+      "it has, or export to another target");
+  EXPECT_THAT(refusal("megatron", "fp8", "tp=2,tp_overlap=4"),
+              HasSubstr("search with --engine megatron and a precision that it has (and --predict-only"));
+  const std::string sharded = "dp=8,zero=3,grad_overlap=1,param_overlap=1";
+  for (const std::string& plan : {sharded, std::string("dp=8,zero=1")}) {
+    EXPECT_THAT(refusal("torchtitan", "fp16", plan, ""),
+                AllOf(HasSubstr("model=unnamed (its files"), EndsWith("; export to another target"),
+                      Not(HasSubstr("search with"))));
+  }
 }
 
 TEST(Export, RefusesASplitWithoutLayers) {
