@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "search/plan/cluster/calibration.h"
 #include "search/text/cluster_json.h"
+#include "tests/support/build_paths.h"
 
 namespace autocfg {
 namespace {
@@ -42,6 +46,32 @@ TEST(CalibrationJson, RoundTrips) {
   EXPECT_THAT(cluster->calibration->output_layers.irregular, testing::IsEmpty())
       << "a calibration may have none";
   EXPECT_EQ(*ParseClusterJson(Json::parse(ClusterJson(*cluster).dump())), *cluster);
+}
+
+// Adds all keys of objects, at any depth.
+void AddKeysOf(const Json& json, std::set<std::string>& keys) {
+  for (const auto& [key, value] : json.items()) {
+    if (json.is_object()) keys.insert(key);
+    if (value.is_structured()) AddKeysOf(value, keys);
+  }
+}
+
+TEST(CalibrationJson, StandsInTheDocumentation) {
+  const auto cluster = ParseClusterJson(Json::parse(kCalibratedCluster));
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  std::ifstream file(SourcePath("docs/formats.md"));
+  const std::string page(std::istreambuf_iterator<char>(file), {});
+  const std::size_t begin = page.find("\n### Calibration\n");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string section = page.substr(begin, page.find("\n## ", begin) - begin);
+  std::set<std::string> keys;
+  AddKeysOf(CalibrationJson(*cluster->calibration), keys);
+  EXPECT_EQ(keys.count("log_factor"), 1u);
+  for (const std::string& key : keys) {
+    const bool named = section.find("`" + key + "`") != std::string::npos ||
+                       section.find("\"" + key + "\"") != std::string::npos;
+    EXPECT_TRUE(named) << key;
+  }
 }
 
 TEST(CalibrationJson, RefusesWrongOnes) {
