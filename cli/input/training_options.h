@@ -31,7 +31,7 @@ absl::StatusOr<TrainingTerms> LoadTrainingTerms(const TrainingOptions& options);
 // always among them, since a shell may have changed it.
 std::vector<std::string> UnitNotes(const TrainingOptions& options);
 
-// Parses a number of tokens from 1 to 1e18: "300e9", "300000000000", "300B" or "1.5T" (base/units.h).
+// Parses a whole number of tokens from 1 to 1e18: "300e9", "300000000000", "300B" or "1.5T" (base/units.h).
 absl::StatusOr<double> ParseTokens(std::string_view name, std::string_view text);
 
 }  // namespace autocfg::cli

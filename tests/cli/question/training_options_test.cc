@@ -16,6 +16,11 @@ TEST(ParseTokens, TakesNumbersAndUnits) {
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     EXPECT_DOUBLE_EQ(*parsed, tokens) << text;
   }
+  EXPECT_EQ(*ParseTokens("--tokens", "1.005k"), 1005) << "its product with 1000 is rounded to less";
+  for (const char* text : {"1.5", "1e-1", "2.0005k", "1000000.25"}) {
+    const auto part = ParseTokens("--tokens", text);
+    EXPECT_EQ(part.status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
   for (const char* text : {"0", "-1", "B", "300G", "1.5TB", "nan", "inf", "1e19", "2000000T", "12 B", "1,5T"})
     EXPECT_FALSE(ParseTokens("--tokens", text).ok()) << text;
 }
@@ -69,6 +74,7 @@ TEST(TrainingOptions, RefusedOnesAreOneClearLine) {
   };
   refuse("--tokens", "many", {"--tokens: invalid value 'many'", "300B or 1.5T"});
   refuse("--tokens", "0", {"--tokens: invalid value '0'"});
+  refuse("--tokens", "1.5", {"--tokens: invalid value '1.5'; expected a whole number from 1 to 1e+18"});
   refuse("--price-per-gpu-hour", "-1", {"--price-per-gpu-hour: invalid value '-1'"});
   refuse("--price-per-gpu-hour", "free", {"--price-per-gpu-hour"});
   refuse("--mtbf-hours", "0", {"--mtbf-hours: invalid value '0'"});
