@@ -203,6 +203,8 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* all, SearchRe
   if (!engine.ok()) return engine.status();
   question.cluster.engine = *engine;
   if (IsDescribed(question)) {
+    if (std::string note = CalibratedEngineNote(question.cluster); !note.empty())
+      question.notes.push_back(std::move(note));
     if (std::string note = PrecisionNote(question.cluster); args.precision.empty() && !note.empty())
       question.notes.push_back(std::move(note));
     if (std::string note = AssumeTypicalFigures(question.cluster); !note.empty())

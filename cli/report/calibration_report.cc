@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::size_t kMostLinesNamed = 5;
 constexpr std::size_t kMostFarRows = 5;
+constexpr double kUnexplained = 1.1;  // the factor by which half of the steps are off
 
 std::string FigureTable(const std::vector<FittedFigure>& figures) {
   std::vector<std::vector<std::string>> rows = {{"figure", "fitted", "before", "90% interval"}};
@@ -90,6 +91,19 @@ std::string CalibrationReport(const Measurements& measurements, const ClusterFit
                         100 * (std::exp(-fit.residuals[order[i]]) - 1));
   }
   return text;
+}
+
+std::string UnexplainedText(const ClusterFit& fit) {
+  std::vector<double> factors;
+  for (const double r : fit.residuals) factors.push_back(std::exp(std::abs(r)));
+  const double median = base::Median(factors);
+  if (median < kUnexplained) return "";
+  return fmt::format(
+      "the fit does not explain these steps: half of them are off by a factor of {:.2f} or more; check the "
+      "unit "
+      "of the times, the precision, recompute and attention of the rows, and --cluster, or give --cluster a "
+      "file whose figures are nearer",
+      median);
 }
 
 std::string SkippedText(const Measurements& measurements) {

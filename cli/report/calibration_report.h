@@ -11,6 +11,9 @@ namespace autocfg::cli {
 
 std::string CalibrationReport(const Measurements& measurements, const ClusterFit& fit);
 
+// Returns a line if the fit leaves half of the steps more than a tenth away; else empty.
+std::string UnexplainedText(const ClusterFit& fit);
+
 // One line for each reason for which rows were skipped: how many, and the lines of the first.
 std::string SkippedText(const Measurements& measurements);
 

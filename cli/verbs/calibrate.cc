@@ -61,6 +61,7 @@ int RunCalibrate(const CalibrateArgs& args) {
   const auto fit = FitCluster(*measurements, {}, [&] { return !interrupt.requested(); });
   if (interrupt.requested()) return Fail(kExitInterrupted, "interrupted; nothing was written");
   if (!fit.ok()) return Fail(Where("--measurements", fit.status(), "measurements"));
+  if (const std::string text = UnexplainedText(*fit); !text.empty()) Note(text);
   // The file has the size that was asked for, which may be changed in it.
   ClusterSpec fitted = fit->cluster;
   fitted.name = CalibratedName(*cluster);

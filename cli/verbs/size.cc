@@ -97,7 +97,7 @@ absl::StatusOr<SizeAsked> LoadSize(const SizeArgs& args) {
   if (!precision.ok()) return precision.status();
   question.precision = *precision;
   for (std::string note : {args.precision.empty() ? PrecisionNote(question.cluster) : std::string(),
-                           AssumeTypicalFigures(question.cluster)}) {
+                           CalibratedEngineNote(question.cluster), AssumeTypicalFigures(question.cluster)}) {
     if (!note.empty()) asked.notes.push_back(std::move(note));
   }
   for (std::string& note : UnitNotes(args.training)) asked.notes.push_back(std::move(note));

@@ -36,6 +36,7 @@ PlanCosts::PlanCosts(ModelSpec model, Workload workload, ClusterSpec cluster,
     : model_(std::move(model)),
       workload_(std::move(workload)),
       cluster_(std::move(cluster)),
+      engine_(TimedEngine(cluster_)),
       times_(std::move(times)) {
   if (!cluster_.calibration) return;
   layers_ = ShapeCorrections(cluster_.calibration->layers);
@@ -173,7 +174,7 @@ const BlockCosts& PlanCosts::LayerCostsOf(const ParallelPlan& plan) {
   };
   BlockCosts blocks;
   add_forward(compute.layer_forward, blocks.layer);
-  if (cluster_.engine.hides_backward_gathers) {
+  if (engine_.hides_backward_gathers) {
     OpSum backward = compute.layer_backward;
     double hidden_s = 0;
     std::erase_if(backward.messages, [&](const OpDesc& op) {
@@ -222,7 +223,6 @@ const PlanCosts::Common& PlanCosts::CommonOf(const ParallelPlan& plan) {
   Common p;
   BlockCosts& blocks = p.blocks;
   blocks = LayerCostsOf(plan);
-  const EngineProfile& engine = cluster_.engine;
   const OpSum arrival = SumOf(plan, ArrivalOps(model_, workload_, plan));
   double messages_s = 0;
   for (const OpDesc& op : arrival.messages) messages_s += times_->Seconds(op, plan);
@@ -233,7 +233,7 @@ const PlanCosts::Common& PlanCosts::CommonOf(const ParallelPlan& plan) {
                     .forward_ops = arrival.ops,
                     .backward_ops = arrival.ops};
   blocks.units = UnitCostsOf(plan);
-  if (engine != EngineProfile()) AddEngineCosts(engine, plan, SecondsOfPass(plan), blocks);
+  if (engine_ != EngineProfile()) AddEngineCosts(engine_, plan, SecondsOfPass(plan), blocks);
   if (cluster_.calibration) {
     const Corrections corrections = CorrectionsOf(plan);
     const double layer = std::exp(corrections.layer.mean);
@@ -245,7 +245,7 @@ const PlanCosts::Common& PlanCosts::CommonOf(const ParallelPlan& plan) {
                        SecondsOfOps(plan, 0, ActionKind::kRecvActivation));
   }
   if (RankCount(plan) > 1) p.scalars_s = times_->Seconds(ScalarReduceOp(plan), plan);
-  p.scalars_s += engine.step_s;
+  p.scalars_s += engine_.step_s;
   if (commons_.size() >= kMostCommons) commons_.clear();
   return commons_.emplace(key, p).first->second;
 }

@@ -91,6 +91,7 @@ class PlanCosts {
   ModelSpec model_;
   Workload workload_;
   ClusterSpec cluster_;
+  EngineProfile engine_;  // of times
   std::shared_ptr<const OpTimeModel> times_;
   ShapeCorrections layers_, output_layers_;
   // The caches. A key holds whole groups of options (parallel_plan.h), so that a new option of a group

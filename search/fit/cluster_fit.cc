@@ -279,7 +279,11 @@ class Fit {
                                     const std::function<bool()>& watch);
   absl::StatusOr<Candidate> WithIrregular(Candidate fit, const std::function<bool()>& watch);
   std::vector<StepDeviation> DeviationsOf(const Candidate& fit) const;
-  absl::Status Minimise(Unknowns& x, const std::function<bool()>& watch);
+  // Moves `x` to a minimum nearby. `holds_sigmas`: the deviations of the steps stay as they are.
+  absl::Status Minimise(Unknowns& x, const std::function<bool()>& watch, bool holds_sigmas = false);
+  // As FitFrom with no irregular shapes; but where noise explains the steps, an exact fit is tried too.
+  absl::StatusOr<Candidate> FirstFit(const Candidate& begin, double scale,
+                                     const std::function<bool()>& watch);
   ClusterFit ResultOf(const Unknowns& x, const VectorXd& residuals, const Derivatives& d) const;
 
   const Measurements& measurements_;
@@ -294,13 +298,13 @@ class Fit {
   Sigmas sigma_;
 };
 
-absl::Status Fit::Minimise(Unknowns& x, const std::function<bool()>& watch) {
+absl::Status Fit::Minimise(Unknowns& x, const std::function<bool()>& watch, bool holds_sigmas) {
   auto logs = Predict(x);
   if (!logs.ok()) return logs.status();
   VectorXd residuals = Residuals(*logs);
   double damping = 1e-3;
   for (int iteration = 0; iteration < kMostIterations; ++iteration) {
-    UpdateSigmas(residuals);
+    if (!holds_sigmas) UpdateSigmas(residuals);
     const double before = Objective(x, residuals);
     const auto d = DerivativesAt(x, *logs, watch);
     if (!d.ok()) return d.status();
@@ -353,8 +357,10 @@ double CoveringSigma(const std::vector<double>& residuals) {
   const auto rank = std::min(sizes.size(), static_cast<std::size_t>(std::ceil(0.9 * (n + 1))));
   const double holding = sizes[rank - 1] / kSigmasOf90Percent;
   variance = std::max(variance, holding * holding);
-  if (n < kFewSteps)
-    variance = (n * variance + (kFewSteps - n) * kUnseenNodesSigma * kUnseenNodesSigma) / kFewSteps;
+  if (n < kFewSteps) {
+    constexpr double kCautious = kUnseenNodesSigma * kUnseenNodesSigma;
+    variance = std::max(variance, (n * variance + (kFewSteps - n) * kCautious) / kFewSteps);
+  }
   return std::sqrt(variance);
 }
 
@@ -417,6 +423,11 @@ double Fit::Evidence(const Unknowns& x, const VectorXd& residuals, const Derivat
   double sum = -Objective(x, residuals) / 2 - Normal(x, residuals, d).Solve().log_determinant / 2 +
                log_determinant(layer_precision_) / 2 + log_determinant(output_precision_) / 2;
   for (const StepClass c : class_of_) sum -= std::log(sigma_[c]);
+  // The prior of deviations: steps are rarely noisier than kFirstSigma.
+  for (const double sigma : sigma_) {
+    const double noisier = std::max(0.0, std::log(sigma / kFirstSigma));
+    sum -= noisier * noisier / 2;
+  }
   return sum;
 }
 
@@ -441,6 +452,19 @@ absl::StatusOr<Fit::Candidate> Fit::FitFrom(const Candidate& begin, double scale
   fit.evidence = Evidence(fit.x, fit.residuals, fit.derivatives) -
                  kIrregularLogOdds * static_cast<double>(irregular.size());
   return fit;
+}
+
+// From the prior, a factor that all steps share looks like noise: the deviation grows at once, and with it
+// every step becomes an outlier that moves nothing. The other fit begins with a small deviation.
+absl::StatusOr<Fit::Candidate> Fit::FirstFit(const Candidate& begin, double scale,
+                                             const std::function<bool()>& watch) {
+  auto fit = FitFrom(begin, scale, {}, watch);
+  if (!fit.ok() || *std::max_element(fit->sigma.begin(), fit->sigma.end()) <= kFirstSigma) return fit;
+  Candidate exact = begin;
+  sigma_ = begin.sigma;
+  if (absl::Status status = Minimise(exact.x, watch, /*holds_sigmas=*/true); !status.ok()) return status;
+  auto other = FitFrom(exact, scale, {}, watch);
+  return other.ok() && other->evidence <= fit->evidence ? std::move(fit) : std::move(other);
 }
 
 // Makes the groups irregular that are the farthest from the fit, each if that makes the fit better.
@@ -480,7 +504,7 @@ absl::StatusOr<ClusterFit> Fit::Run(const std::function<bool()>& watch) {
   // Noisy steps say little of shapes, exact ones much: what they allow decides how far shapes may be. The
   // nearer they must be to the model, the better irregular ones show.
   for (const double scale : kShapePriorScales) {
-    auto fit = FitFrom(plain, scale, {}, watch);
+    auto fit = best ? FitFrom(plain, scale, {}, watch) : FirstFit(plain, scale, watch);
     if (!fit.ok()) return fit.status();
     plain = *fit;
     fit = WithIrregular(*std::move(fit), watch);

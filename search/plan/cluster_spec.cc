@@ -170,6 +170,10 @@ bool HidesCollectives(const ClusterSpec& cluster) {
                       [](const NodeGroup& group) { return group.device.kind == DeviceKind::kCpu; });
 }
 
+EngineProfile TimedEngine(const ClusterSpec& cluster) {
+  return cluster.calibration ? EngineProfile() : cluster.engine;
+}
+
 double OverlapContention(const ClusterSpec& cluster) {
   if (cluster.groups.empty() || !HidesCollectives(cluster)) return 0;
   return cluster.groups.front().device.efficiency.overlap_contention.value_or(0);

@@ -10,7 +10,7 @@ bool SetUncalibratedInterval(Prediction& prediction, CostModel& costs, const Par
   prediction.step_time_low_s = prediction.step_time_s * (1 - kUncalibratedBelow);
   prediction.step_time_high_s = prediction.step_time_s * (1 + kUncalibratedAbove);
   const NodeGroup& group = costs.cluster().groups.front();
-  if (group.host_op_s || costs.cluster().engine.host_op_s || group.device.kind != DeviceKind::kCuda)
+  if (group.host_op_s || TimedEngine(costs.cluster()).host_op_s || group.device.kind != DeviceKind::kCuda)
     return false;
   // By the closed form, whose error relative to the timer is the same in both terms.
   const double slower =

@@ -41,6 +41,15 @@ std::string PrecisionNote(const ClusterSpec& cluster) {
   return fmt::format("predicted in fp16, since {} has no bf16", name);
 }
 
+std::string CalibratedEngineNote(const ClusterSpec& cluster) {
+  if (!cluster.calibration || cluster.engine.name == kOwnEngine) return "";
+  return fmt::format(
+      "the cluster is calibrated, so steps take what its measured ones say; the engine {} decides on plans "
+      "and "
+      "memory alone",
+      cluster.engine.name);
+}
+
 absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts) {
   PredictionQuestion question{.model = std::move(parts.model),
                               .cluster = std::move(parts.cluster),
@@ -57,6 +66,8 @@ absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts) {
                                base::ProblemOf(engine.status()));
     }
     question.cluster.engine = *std::move(engine);
+    if (std::string note = CalibratedEngineNote(question.cluster); !note.empty())
+      question.notes.push_back(std::move(note));
   }
   question.workload.seq_len = parts.seq_len != 0 ? parts.seq_len : question.model.max_seq_len;
   if (parts.precision.empty()) {

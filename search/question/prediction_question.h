@@ -24,6 +24,9 @@ absl::Status LocalHasNoFigures();
 // none in bf16 (V100); fp32 on CPUs.
 std::string_view DefaultPredictedPrecision(const ClusterSpec& cluster);
 
+// Returns a note that the engine's figures of time do not act; empty if they do, or if it is our own.
+std::string CalibratedEngineNote(const ClusterSpec& cluster);
+
 // Returns a note on why the default precision is not bf16; empty if it is.
 std::string PrecisionNote(const ClusterSpec& cluster);
 

@@ -35,7 +35,7 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
   const auto links = LinksOf(cluster);
   if (absl::IsUnimplemented(links.status())) return links.status();
   const NodeGroup& group = cluster.groups.front();
-  const EngineProfile& engine = cluster.engine;
+  const EngineProfile engine = TimedEngine(cluster);
   const DeviceEfficiency& efficiency = group.device.efficiency;
   if (group.device.kind == DeviceKind::kCuda && Name(precision) == "fp64") {
     return ClusterError(cluster,

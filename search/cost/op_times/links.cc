@@ -28,8 +28,9 @@ absl::StatusOr<Links> LinksOf(const ClusterSpec& cluster) {
     if (figure.needed && !figure.known) return MissingFigure(cluster, figure.name);
   }
   const auto given_or = [](double given, double other) { return given > 0 ? given : other; };
-  const double intra = group.intra_node_bytes_per_s * cluster.engine.intra_node;
-  const double inter = group.inter_node_bytes_per_s * cluster.engine.inter_node;
+  const EngineProfile engine = TimedEngine(cluster);
+  const double intra = group.intra_node_bytes_per_s * engine.intra_node;
+  const double inter = group.inter_node_bytes_per_s * engine.inter_node;
   return Links{
       .intra_bytes_per_s = intra * efficiency.intra_node,
       .inter_bytes_per_s = inter * efficiency.inter_node,

@@ -51,6 +51,15 @@ TEST(CalibrationReport, SaysHowWellEachFigureIsKnownAndWhichStepsAreFarthest) {
       << "exp(1.645 * 0.2), exp(-1.645 * 0.1)";
 }
 
+TEST(UnexplainedText, IsOfFitsThatAreFarFromHalfOfTheSteps) {
+  ClusterFit fit = Fitted();
+  fit.residuals = {0.01, -0.02, 0.7};
+  EXPECT_EQ(UnexplainedText(fit), "");
+  fit.residuals = {0.01, -0.7, -0.7};
+  EXPECT_THAT(UnexplainedText(fit),
+              HasSubstr("half of them are off by a factor of 2.01 or more; check the unit"));
+}
+
 TEST(CalibrationReport, NamesIrregularShapes) {
   ClusterFit fit = Fitted();
   fit.cluster.calibration->layers.irregular = {{{8192, 2048, 1, 2}, true, 0.3},

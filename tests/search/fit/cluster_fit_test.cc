@@ -96,6 +96,35 @@ TEST(ClusterFit, FindsTheFiguresThatTheStepsDetermine) {
   EXPECT_NEAR(fit->cluster.calibration->one_node_sigma / kNoise, 1.1, 0.5);
 }
 
+// Few steps on a device that is far slower than its preset; they are no outliers.
+TEST(ClusterFit, FindsAFactorThatAllStepsShare) {
+  for (const double factor : {1.5, 2.0, 3.0}) {
+    Measurements steps = StepsOf(*PresetCluster("a100-80gb-sxm:1x8"), 0, {8});
+    std::erase_if(steps.rows, [](const Measurement& m) {
+      return m.model.hidden != 2048 || m.plan.pp != 1 || m.plan.tp == 4;
+    });
+    ASSERT_EQ(steps.rows.size(), 6u);
+    for (Measurement& m : steps.rows) m.step_time_s *= factor;
+    const auto fit = FitCluster(steps);
+    ASSERT_TRUE(fit.ok()) << fit.status();
+    for (const double residual : fit->residuals) EXPECT_NEAR(residual, 0, 0.02) << factor;
+  }
+}
+
+// A device is not faster than its peaks.
+TEST(ClusterFit, IntervalHoldsStepsThatNoFigureExplains) {
+  Measurements steps = StepsOf(*PresetCluster("a100-80gb-sxm:1x8"), 0, {8});
+  std::erase_if(steps.rows, [](const Measurement& m) {
+    return m.model.hidden != 2048 || m.plan.pp != 1 || m.plan.tp != 1;
+  });
+  ASSERT_EQ(steps.rows.size(), 3u);
+  for (Measurement& m : steps.rows) m.step_time_s *= 0.5;
+  const auto fit = FitCluster(steps);
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  for (const double residual : fit->residuals)
+    EXPECT_LT(std::abs(residual), kSigmasOf90Percent * fit->cluster.calibration->one_node_sigma);
+}
+
 // Plans of measured shapes, of another depth than any that was measured.
 TEST(ClusterFit, PredictsOtherModelsOfMeasuredShapes) {
   const ClusterSpec truth = Truth();

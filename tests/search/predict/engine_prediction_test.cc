@@ -174,6 +174,26 @@ TEST(EnginePrediction, MemoryOfLogits) {
   EXPECT_EQ(logits("tp=2,pp=4,mbs=1"), 0);
 }
 
+// The measured steps are those of a framework already.
+TEST(EnginePrediction, TakesTheTimesOfACalibratedClusterAsTheyAre) {
+  for (const char* engine : {"megatron", "nemo", "deepspeed", "torchtitan", "nanotron"}) {
+    for (const char* plan :
+         {"tp=4,dp=2,mbs=2,sp=1,recompute=full", "dp=8,mbs=1,zero=1", "tp=2,pp=2,dp=2,mbs=1"}) {
+      Asked ask;
+      ask.cluster.calibration.emplace();
+      const ParallelPlan named = [&] {
+        ask.cluster.engine = *EngineNamed(engine);
+        return ask(plan).plan;  // with its overlap
+      }();
+      const std::string text = PlanText(named);
+      const double step_s = ask(text.c_str()).prediction.step_time_s;
+      EXPECT_EQ(ask(text.c_str()).engine, engine);
+      ask.cluster.engine = {};
+      EXPECT_EQ(ask(text.c_str()).prediction.step_time_s, step_s) << engine << " " << plan;
+    }
+  }
+}
+
 TEST(EnginePrediction, ItsOverlapIsPartOfItsPlans) {
   Asked ask;
   ask.cluster.engine = *EngineNamed("torchtitan");
