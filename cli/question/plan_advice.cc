@@ -85,6 +85,7 @@ std::optional<AdvisedPlan> BestChange(PlanQuestion& question, const PlanPredicti
       const PlanCase asked{question.about.model, question.about.workload, ranks, other};
       if (FindIllegality(asked.model, asked.workload, ranks, other)) continue;
       other = Canonical(other);
+      if (!rules.empty() && other.tp_overlap > 1) other.tp_overlap = kChunksOfSwitch;
       if (!seen.insert(other).second || !WhyNotExpressible(rules, asked).empty()) continue;
       auto predicted = question.predictor.Predict(other);
       if (!predicted.ok() || !predicted->prediction.feasible) continue;
@@ -107,6 +108,12 @@ absl::StatusOr<std::optional<AdvisedPlan>> FastestPlan(PlanQuestion& question, c
   *spec.mutable_workload() = ToProto(question.about.workload);
   spec.set_predict_only(true);
   spec.set_memory_margin(question.predictor.costs().memory_margin());
+  if (!FrameworkRules(question.about.cluster.engine.name).empty()) {
+    v1::SpaceAxis& chunks = *spec.add_space();
+    chunks.set_name("tp_overlap");
+    for (const std::int64_t count : {std::int64_t{1}, kChunksOfSwitch})
+      chunks.add_values(fmt::to_string(count));
+  }
   const auto problem = server::ParseSearchSpec(spec);
   if (!problem.ok()) return problem.status();
   auto search = server::StudySearch::Create(*problem);

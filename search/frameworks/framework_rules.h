@@ -3,6 +3,7 @@
 // framework, which leave such plans out (search/space). Pure functions, thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,9 @@ inline constexpr std::string_view kMegatron = "megatron";
 inline constexpr std::string_view kNemo = "nemo";
 inline constexpr std::string_view kDeepSpeed = "deepspeed";
 inline constexpr std::string_view kTorchtitan = "torchtitan";
+
+// The chunks that their switches for overlap of tensor communication stand for: the frameworks choose them.
+inline constexpr std::int64_t kChunksOfSwitch = 4;
 
 // Returns the rules of a framework, all of the reason kNotExpressible; none for any other name. They judge
 // canonical plans that break no legality rule; split=auto counts as unequal stages. What `explain` returns

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "fmt/format.h"
+#include "search/frameworks/framework_rules.h"
 #include "search/reading/run_draft.h"
 
 namespace autocfg {

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "search/frameworks/framework_rules.h"
 #include "search/plan/plan_options.h"
 #include "search/reading/run_draft.h"
 #include "search/text/model_json.h"

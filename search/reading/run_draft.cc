@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "search/frameworks/framework_rules.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/plan_options.h"
 

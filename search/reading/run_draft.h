@@ -69,9 +69,6 @@ void SetSelective(const Setting& setting, SettingReader& read, RunDraft& run);
 // Recomputation, once the stages are known.
 void ReadCoreRecompute(const CoreNames& names, SettingReader& read, RunDraft& run);
 
-// The chunks that a switch for overlap of tensor communication is read as: the frameworks choose them.
-inline constexpr std::int64_t kChunksOfSwitch = 4;
-
 void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& run);
 void ReadNemo(const ReadingOptions& options, SettingReader& read, RunDraft& run);
 void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft& run);
