@@ -93,6 +93,7 @@ std::vector<std::filesystem::path> CheckpointsIn(const std::string& directory) {
     if (std::filesystem::exists(entry.path() / kManifest, error)) found.emplace(step, entry.path());
   }
   std::vector<std::filesystem::path> newest_first;
+  newest_first.reserve(found.size());
   for (auto& [step, path] : found) newest_first.push_back(std::move(path));
   return newest_first;
 }

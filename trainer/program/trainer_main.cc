@@ -26,6 +26,7 @@
 #include "base/os/trace_parent.h"
 #include "base/text.h"
 #include "kernels/device.h"
+#include "proto/convert/trainer_convert.h"
 #include "proto/rank_messages.h"
 #include "trainer/calibrate/calibrate.h"
 #include "trainer/comm/communicator.h"

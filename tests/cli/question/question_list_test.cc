@@ -74,7 +74,7 @@ TEST(QuestionsOf, AnswersAtMostSoMany) {
 }
 
 TEST(QuestionsOf, RefusesTheSameQuestionTwice) {
-  const auto refusal = [](SearchArgs args) {
+  const auto refusal = [](const SearchArgs& args) {
     const auto questions = QuestionsOf(args);
     EXPECT_EQ(questions.status().code(), absl::StatusCode::kInvalidArgument);
     return std::string(questions.status().message());
