@@ -337,7 +337,8 @@ absl::Status Fit::Minimise(Unknowns& x, const std::function<bool()>& watch, bool
 // Returns the deviation of a normal distribution whose 90% interval is that of the residuals' t distribution,
 // whose scale is estimated by expectation-maximisation, or, if it is wider, the interval of the jackknife
 // (Barber et al. 2021, "Predictive inference with the jackknife+", section 1): the residual of rank 0.9 (n +
-// 1), the largest of fewer than 9. With few residuals, a part of a cautious one stays.
+// 1), the largest of fewer than 9. With few residuals, a part of a cautious one stays, unless most are
+// larger.
 double CoveringSigma(const std::vector<double>& residuals) {
   if (residuals.empty()) return 0;
   constexpr double kScalesOf90Percent = 2.132;  // of Student's t distribution with 4 degrees of freedom
@@ -357,10 +358,8 @@ double CoveringSigma(const std::vector<double>& residuals) {
   const auto rank = std::min(sizes.size(), static_cast<std::size_t>(std::ceil(0.9 * (n + 1))));
   const double holding = sizes[rank - 1] / kSigmasOf90Percent;
   variance = std::max(variance, holding * holding);
-  if (n < kFewSteps) {
-    constexpr double kCautious = kUnseenNodesSigma * kUnseenNodesSigma;
-    variance = std::max(variance, (n * variance + (kFewSteps - n) * kCautious) / kFewSteps);
-  }
+  if (n < kFewSteps && sizes[sizes.size() / 2] <= kUnseenNodesSigma)
+    variance = (n * variance + (kFewSteps - n) * kUnseenNodesSigma * kUnseenNodesSigma) / kFewSteps;
   return std::sqrt(variance);
 }
 
