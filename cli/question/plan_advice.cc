@@ -85,7 +85,8 @@ std::optional<AdvisedPlan> BestChange(PlanQuestion& question, const PlanPredicti
       const PlanCase asked{question.about.model, question.about.workload, ranks, other};
       if (FindIllegality(asked.model, asked.workload, ranks, other)) continue;
       other = Canonical(other);
-      if (!rules.empty() && other.tp_overlap > 1) other.tp_overlap = kChunksOfSwitch;
+      if (option.name == "tp_overlap" && !rules.empty() && other.tp_overlap > 1)
+        other.tp_overlap = kChunksOfSwitch;
       if (!seen.insert(other).second || !WhyNotExpressible(rules, asked).empty()) continue;
       auto predicted = question.predictor.Predict(other);
       if (!predicted.ok() || !predicted->prediction.feasible) continue;

@@ -119,7 +119,9 @@ absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPl
     parts.global_batch = known->workload.global_batch;
     parts.seq_len = known->workload.seq_len;
     parts.precision = Name(known->workload.precision);
-    if (args.cluster.empty()) parts.memory_margin = known->memory_margin;
+    // It is that of the search's cluster. Of this machine, the question names it (StayOnThisMachine).
+    if (args.cluster.empty() || (known->local && IsOfThisMachine(args)))
+      parts.memory_margin = known->memory_margin;
     if (known->cluster) parts.cluster = *known->cluster;
     if (!known->cluster && !known->local && args.cluster.empty()) {
       const std::int64_t each = known->ranks_per_node > 0 ? known->ranks_per_node : 8;

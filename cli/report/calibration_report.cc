@@ -100,8 +100,8 @@ std::string UnexplainedText(const ClusterFit& fit) {
   if (median < kUnexplained) return "";
   return fmt::format(
       "the fit does not explain these steps: half of them are off by a factor of {:.2f} or more; check the "
-      "unit "
-      "of the times, the precision, recompute and attention of the rows, and --cluster, or give --cluster a "
+      "unit of the times, the precision, recompute and attention of the rows, and --cluster, or give "
+      "--cluster a "
       "file whose figures are nearer",
       median);
 }

@@ -354,6 +354,7 @@ absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
     if (!margin->is_number())
       return absl::InvalidArgumentError(fmt::format("memory_margin: not a number; {}", kGiveAnswer));
     best.memory_margin = margin->get<double>();
+    if (absl::Status status = CheckMemoryMargin(*best.memory_margin); !status.ok()) return status;
   }
   if (const auto layout = json.find("layout"); layout != json.end() && !layout->is_null()) {
     const auto each = layout->is_object() ? layout->find("ranks_per_node") : layout->end();

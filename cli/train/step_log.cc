@@ -3,8 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <string_view>
 #include <system_error>
@@ -38,6 +40,16 @@ StepJson RowOf(const StepFigures& figures) {
           {"model_flops_per_s_per_gpu", FiniteOrNull(figures.model_flops_per_s_per_gpu)},
           {"mfu", FiniteOrNull(figures.mfu)},
           {"memory_bytes", figures.memory_bytes ? StepJson(*figures.memory_bytes) : StepJson(nullptr)}};
+}
+
+// Returns the last bytes of a file of `size` bytes, as many as a row has at most; empty if it cannot be read.
+std::string LastBytesOf(const std::string& path, off_t size) {
+  constexpr off_t kMostRowBytes = 4096;
+  std::string end(static_cast<std::size_t>(std::min(size, kMostRowBytes)), '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(size - static_cast<off_t>(end.size()));
+  file.read(end.data(), static_cast<std::streamsize>(end.size()));
+  return file ? end : "";
 }
 
 absl::Status LogError(const std::string& path, int error) {
@@ -75,33 +87,30 @@ absl::Status StepLog::CheckName(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<StepLog>> StepLog::Open(const std::string& path, bool appends) {
+  std::error_code ignored;
+  const bool created = !std::filesystem::exists(path, ignored);
   std::FILE* const file = std::fopen(path.c_str(), "ae");
   if (file == nullptr) return LogError(path, errno);
-  std::unique_ptr<StepLog> log(new StepLog(path, file));
-  log->begins_anew_ = !appends;
-  if (appends) {
-    log->CutOff(/*anew=*/false);
-    if (std::fseek(file, 0, SEEK_END) == 0 && std::ftell(file) == 0) log->WriteHeader();
-  }
-  if (log->error_ != 0) return LogError(path, log->error_);
-  return log;
+  return std::unique_ptr<StepLog>(new StepLog(path, file, appends, created));
 }
 
-void StepLog::CutOff(bool anew) {
+void StepLog::Begin() {
   struct stat info {};
-  if (fstat(fileno(file_), &info) != 0 || !S_ISREG(info.st_mode)) return;
-  off_t size = anew ? 0 : info.st_size;
-  if (size > 0) {
-    std::ifstream lines(path_, std::ios::binary);
-    for (char last = 0; size > 0; --size) {
-      if (!lines.seekg(size - 1).get(last)) {
-        error_ = EIO;
-        return;
-      }
-      if (last == '\n') break;
-    }
+  if (fstat(fileno(file_), &info) != 0) {
+    error_ = errno;
+    return;
   }
-  if (size != info.st_size && ftruncate(fileno(file_), size) != 0) error_ = errno;
+  off_t kept = 0;
+  bool ends_line = true;
+  if (appends_ && info.st_size > 0) {
+    const std::string end = LastBytesOf(path_, info.st_size);
+    const std::size_t last_line = end.rfind('\n');
+    ends_line = last_line != std::string::npos;
+    kept = ends_line ? info.st_size - static_cast<off_t>(end.size() - last_line - 1) : info.st_size;
+  }
+  if (S_ISREG(info.st_mode) && kept != info.st_size && ftruncate(fileno(file_), kept) != 0) error_ = errno;
+  if (!ends_line) Write("\n");
+  if (kept == 0) WriteHeader();
 }
 
 void StepLog::WriteHeader() {
@@ -123,10 +132,7 @@ void StepLog::Write(const std::string& line) {
 }
 
 void StepLog::Add(const StepFigures& figures) {
-  if (std::exchange(begins_anew_, false)) {
-    CutOff(/*anew=*/true);
-    WriteHeader();
-  }
+  if (!std::exchange(begun_, true)) Begin();
   const StepJson row = RowOf(figures);
   if (!IsCsv(path_)) return Write(row.dump() + "\n");
   std::vector<std::string> cells;
@@ -136,6 +142,7 @@ void StepLog::Add(const StepFigures& figures) {
 
 absl::Status StepLog::Finish() {
   if (std::fclose(std::exchange(file_, nullptr)) != 0 && error_ == 0) error_ = errno;
+  if (created_ && !begun_) std::remove(path_.c_str());
   return error_ == 0 ? absl::OkStatus() : LogError(path_, error_);
 }
 

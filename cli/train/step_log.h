@@ -45,9 +45,9 @@ class StepLog {
  public:
   // InvalidArgument unless the name ends in .csv or .jsonl.
   static absl::Status CheckName(const std::string& path);
-  // Opens the file to write it anew from the first row on, so that a run that is refused loses no rows of an
-  // earlier one; or with `appends` to continue the rows of the run that is resumed. Then a last row that was
-  // cut off, as by a full disk, is removed.
+  // Opens the file. The first row begins it anew, or with `appends` continues the rows of the run that is
+  // resumed, without a last row that was cut off, as by a full disk. Until then it stays as it is: a run that
+  // is refused has no rows.
   static absl::StatusOr<std::unique_ptr<StepLog>> Open(const std::string& path, bool appends);
   ~StepLog();
   StepLog(const StepLog&) = delete;
@@ -58,16 +58,17 @@ class StepLog {
   absl::Status Finish();
 
  private:
-  StepLog(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
+  StepLog(std::string path, std::FILE* file, bool appends, bool created)
+      : path_(std::move(path)), file_(file), appends_(appends), created_(created) {}
   void Write(const std::string& line);
-  // Makes the file end after its last whole line, or with `anew` empty. Does nothing to pipes and devices.
-  void CutOff(bool anew);
+  void Begin();
   void WriteHeader();
 
   const std::string path_;
   std::FILE* file_;
-  bool begins_anew_ = false;  // with the next row
-  int error_ = 0;             // errno of the first failed write
+  const bool appends_, created_;
+  bool begun_ = false;
+  int error_ = 0;  // errno of the first failed write
 };
 
 }  // namespace autocfg::cli

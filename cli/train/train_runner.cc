@@ -102,14 +102,17 @@ void ShowRankLogs(const worker::JobResult& result) {
 }
 
 // `checkpoint`: the directory of --checkpoint, or empty.
+std::string HowToContinue(const std::string& checkpoint) {
+  const bool continues = !checkpoint.empty() && HoldsCheckpoint(checkpoint);
+  return continues ? "; continue with --resume " + ShellWord(checkpoint) : "";
+}
+
 int ExitOf(const worker::JobResult& result, const std::string& checkpoint) {
   if (result.outcome == v1::OUTCOME_MEASURED) return kExitDone;
   if (result.bad_input()) return Fail(kExitUsage, result.message);
   if (result.outcome != v1::OUTCOME_OUT_OF_MEMORY) {
-    const bool continues = !checkpoint.empty() && HoldsCheckpoint(checkpoint);
     return Fail(kExitNegative,
-                fmt::format("the run failed: {}{}", result.message,
-                            continues ? "; continue with --resume " + ShellWord(checkpoint) : ""));
+                fmt::format("the run failed: {}{}", result.message, HowToContinue(checkpoint)));
   }
   std::string message = fmt::format("does not fit: {}", result.message);
   if (result.error.over_bytes() > 0) {
@@ -285,6 +288,10 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
   ShowRankLogs(result);
   if (result.outcome == v1::OUTCOME_CANCELLED && interrupt.requested())
     return Fail(kExitInterrupted, "interrupted; the ranks have ended, nothing was saved");
+  if (saves && interrupt.requested() && result.outcome == v1::OUTCOME_FAILED && !result.bad_input()) {
+    return Fail(kExitInterrupted, fmt::format("interrupted; the run ended without another checkpoint: {}{}",
+                                              result.message, HowToContinue(args.checkpoint)));
+  }
   if (const int code = ExitOf(result, args.checkpoint); code != kExitDone) return code;
   say_notes();
   if (saves && interrupt.requested()) {

@@ -10,6 +10,7 @@
 
 #include "Eigen/Cholesky"
 #include "Eigen/Core"
+#include "base/statistics.h"
 #include "base/subject.h"
 #include "fmt/format.h"
 #include "search/cost/shape_corrections.h"
@@ -30,6 +31,9 @@ using Eigen::VectorXd;
 constexpr double kDegreesOfFreedom = 4;  // of the robust loss
 constexpr double kLeastSigma = 0.001;    // of measured steps: clocks and schedulers
 constexpr double kFirstSigma = 0.1;
+constexpr double kExactSigma = 0.03;  // of a fit that takes no step for an outlier
+// Beyond it, a fit does not explain a step.
+constexpr double kUnexplained = 0.1;
 // The deviations of shapes that are tried, over those given.
 constexpr std::array kShapePriorScales = {1.0, 0.5, 0.25, 0.1};
 constexpr double kHopeless = 100;           // so much less evidence: no smaller scale is tried
@@ -147,13 +151,14 @@ class Fit {
 
   // The weight of a measurement: the inverse of its variance, less for outliers.
   double Weight(Index row, double residual) const {
+    if (!robust_) return 1 / (kExactSigma * kExactSigma);
     const double scale = Scale(row, residual, sigma_), z = residual / scale;
     return (kDegreesOfFreedom + 1) / (kDegreesOfFreedom + z * z) / (scale * scale);
   }
 
   double Objective(const Unknowns& x, const VectorXd& residuals) const {
-    double sum = 0;
-    for (Index i = 0; i < N(); ++i) {
+    double sum = robust_ ? 0 : residuals.squaredNorm() / (kExactSigma * kExactSigma);
+    for (Index i = 0; robust_ && i < N(); ++i) {
       const double z = residuals(i) / Scale(i, residuals(i), sigma_);
       sum += (kDegreesOfFreedom + 1) * std::log1p(z * z / kDegreesOfFreedom);
     }
@@ -279,8 +284,8 @@ class Fit {
                                     const std::function<bool()>& watch);
   absl::StatusOr<Candidate> WithIrregular(Candidate fit, const std::function<bool()>& watch);
   std::vector<StepDeviation> DeviationsOf(const Candidate& fit) const;
-  // Moves `x` to a minimum nearby. `holds_sigmas`: the deviations of the steps stay as they are.
-  absl::Status Minimise(Unknowns& x, const std::function<bool()>& watch, bool holds_sigmas = false);
+  // Moves `x` to a minimum nearby.
+  absl::Status Minimise(Unknowns& x, const std::function<bool()>& watch);
   // As FitFrom with no irregular shapes; but where noise explains the steps, an exact fit is tried too.
   absl::StatusOr<Candidate> FirstFit(const Candidate& begin, double scale,
                                      const std::function<bool()>& watch);
@@ -296,15 +301,16 @@ class Fit {
   VectorXd prior_, prior_precision_;
   MatrixXd layer_precision_, output_precision_;
   Sigmas sigma_;
+  bool robust_ = true;  // else no step is an outlier, and the deviation of all is kExactSigma
 };
 
-absl::Status Fit::Minimise(Unknowns& x, const std::function<bool()>& watch, bool holds_sigmas) {
+absl::Status Fit::Minimise(Unknowns& x, const std::function<bool()>& watch) {
   auto logs = Predict(x);
   if (!logs.ok()) return logs.status();
   VectorXd residuals = Residuals(*logs);
   double damping = 1e-3;
   for (int iteration = 0; iteration < kMostIterations; ++iteration) {
-    if (!holds_sigmas) UpdateSigmas(residuals);
+    if (robust_) UpdateSigmas(residuals);
     const double before = Objective(x, residuals);
     const auto d = DerivativesAt(x, *logs, watch);
     if (!d.ok()) return d.status();
@@ -422,11 +428,6 @@ double Fit::Evidence(const Unknowns& x, const VectorXd& residuals, const Derivat
   double sum = -Objective(x, residuals) / 2 - Normal(x, residuals, d).Solve().log_determinant / 2 +
                log_determinant(layer_precision_) / 2 + log_determinant(output_precision_) / 2;
   for (const StepClass c : class_of_) sum -= std::log(sigma_[c]);
-  // The prior of deviations: steps are rarely noisier than kFirstSigma.
-  for (const double sigma : sigma_) {
-    const double noisier = std::max(0.0, std::log(sigma / kFirstSigma));
-    sum -= noisier * noisier / 2;
-  }
   return sum;
 }
 
@@ -454,16 +455,25 @@ absl::StatusOr<Fit::Candidate> Fit::FitFrom(const Candidate& begin, double scale
 }
 
 // From the prior, a factor that all steps share looks like noise: the deviation grows at once, and with it
-// every step becomes an outlier that moves nothing. The other fit begins with a small deviation.
+// every step becomes an outlier that moves nothing. Then least squares say where the other fit begins. It is
+// taken if it explains most steps, however far its figures are from the prior: no clock is that noisy.
 absl::StatusOr<Fit::Candidate> Fit::FirstFit(const Candidate& begin, double scale,
                                              const std::function<bool()>& watch) {
+  const auto explains = [](const Candidate& fit) {
+    std::vector<double> sizes;
+    for (const double r : fit.residuals) sizes.push_back(std::abs(r));
+    return base::Median(sizes) <= kUnexplained;
+  };
   auto fit = FitFrom(begin, scale, {}, watch);
-  if (!fit.ok() || *std::max_element(fit->sigma.begin(), fit->sigma.end()) <= kFirstSigma) return fit;
+  if (!fit.ok() || explains(*fit)) return fit;
   Candidate exact = begin;
-  sigma_ = begin.sigma;
-  if (absl::Status status = Minimise(exact.x, watch, /*holds_sigmas=*/true); !status.ok()) return status;
+  UpdatePriors(scale, {});
+  robust_ = false;
+  const absl::Status status = Minimise(exact.x, watch);
+  robust_ = true;
+  if (!status.ok()) return status;
   auto other = FitFrom(exact, scale, {}, watch);
-  return other.ok() && other->evidence <= fit->evidence ? std::move(fit) : std::move(other);
+  return other.ok() && !explains(*other) ? std::move(fit) : std::move(other);
 }
 
 // Makes the groups irregular that are the farthest from the fit, each if that makes the fit better.

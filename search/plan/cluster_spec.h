@@ -102,9 +102,9 @@ std::int64_t RankCount(const ClusterSpec& cluster);
 // Returns whether collectives run beside computes. Those of a CPU are computed by the rank's own core.
 bool HidesCollectives(const ClusterSpec& cluster);
 
-// Returns the engine by whose figures of time steps are predicted: that of the cluster; our own on a
-// calibrated cluster, whose figures already have what the framework of the measured steps does. Its other
-// members are of no use.
+// Returns the engine by whose figures of time and overlaps steps are predicted: that of the cluster; our own
+// on a calibrated cluster, whose figures already have what the framework of the measured steps does. Its
+// other members are of no use.
 EngineProfile TimedEngine(const ClusterSpec& cluster);
 
 // Returns the share of their time that hidden collectives take from the computes beside them, of the first

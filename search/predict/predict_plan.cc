@@ -92,7 +92,7 @@ absl::StatusOr<ParallelPlan> Predictor::Resolve(const ParallelPlan& plan) {
   if (absl::Status status = CheckLegal(costs_.model(), costs_.workload(), ranks, plan); !status.ok())
     return status;
   if (absl::Status status = CheckPredictable(plan); !status.ok()) return status;
-  return ResolveToFaster(costs_, Canonical(WithEngineOverlap(costs_.cluster().engine, plan)),
+  return ResolveToFaster(costs_, Canonical(WithEngineOverlap(TimedEngine(costs_.cluster()), plan)),
                          [&](const ParallelPlan& split) {
                            return IsBounded(split) ? costs_.Estimate(split) : costs_.Predict(split);
                          });

@@ -44,9 +44,8 @@ std::string PrecisionNote(const ClusterSpec& cluster) {
 std::string CalibratedEngineNote(const ClusterSpec& cluster) {
   if (!cluster.calibration || cluster.engine.name == kOwnEngine) return "";
   return fmt::format(
-      "the cluster is calibrated, so steps take what its measured ones say; the engine {} decides on plans "
-      "and "
-      "memory alone",
+      "the cluster is calibrated, so steps take what its measured ones say; the engine {} decides on legal "
+      "plans and memory alone",
       cluster.engine.name);
 }
 

@@ -85,6 +85,13 @@ TEST_F(LocalPredictionTest, KeptOpTimesAnswerWithoutAStudy) {
     ASSERT_EQ(again.exit_code, 0) << again.err;
     EXPECT_EQ(Json::parse(again.out)["step_time_s"], answer["step_time_s"]) << args[0] << " " << args[1];
   }
+  // And the memory margin.
+  Json careful = Json::parse(ReadWhole(found));
+  careful["memory_margin"] = 0.999999;
+  EXPECT_EQ(RunAutocfg(home_,
+                       {"predict", "--input", home_.Write("careful.json", careful.dump()), "--db", database_})
+                .exit_code,
+            1);
   // Also its precision: no op was timed in fp64 yet.
   const std::string doubles = home_ / "doubles.json";
   std::string text = ReadWhole(found);

@@ -92,6 +92,14 @@ TEST_F(TrainSteps, LogOfARunThatIsRefusedIsLeftAlone) {
   ASSERT_EQ(LinesOf(before).size(), 3u);
   EXPECT_EQ(Train("tp=1", "4", {"--checkpoint", ckpt_, "--log", log}).exit_code, 2) << "without --resume";
   EXPECT_EQ(ReadWhole(log), before);
+  const auto notes = home_.Write("notes.csv", "my notes");
+  EXPECT_EQ(Train("tp=1", "2", {"--resume", ckpt_, "--log", notes}).exit_code, 2) << "all steps are done";
+  EXPECT_EQ(ReadWhole(notes), "my notes");
+  const auto fresh = home_ / "new.csv";
+  EXPECT_EQ(Train("tp=1", "4", {"--checkpoint", ckpt_, "--log", fresh}).exit_code, 2);
+  EXPECT_FALSE(std::filesystem::exists(fresh));
+  ASSERT_EQ(Train("tp=1", "3", {"--resume", ckpt_, "--log", notes}).exit_code, 0);
+  EXPECT_TRUE(ReadWhole(notes).starts_with("my notes\n3,")) << ReadWhole(notes);
   ASSERT_EQ(Train("tp=1", "1", {"--log", log}).exit_code, 0);
   EXPECT_EQ(LinesOf(ReadWhole(log)).size(), 2u) << "begun anew";
 }
@@ -182,8 +190,9 @@ TEST_F(TrainSteps, SecondInterruptEndsAtOnce) {
   std::this_thread::sleep_for(std::chrono::seconds(1));
   const std::vector<pid_t> processes = Descendants(run.pid());
   run.Signal(SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
   run.Signal(SIGINT);  // as programs do that signal a process and then its group
-  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  std::this_thread::sleep_for(std::chrono::seconds(2));
   EXPECT_TRUE(run.running()) << "it waits for its step: " << run.err_so_far();
   run.Signal(SIGINT);
   EXPECT_EQ(run.Wait(std::chrono::seconds(20)).exit_code, 128 + SIGINT);

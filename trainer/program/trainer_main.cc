@@ -194,8 +194,6 @@ v1::RankError ToRankError(const std::exception_ptr& error) {
     return Error("RESOURCE_EXHAUSTED", "the host has no memory left for the trainer itself");
   } catch (const BadInput& e) {
     return Error("INVALID_ARGUMENT", e.what());
-  } catch (const WriteFailed& e) {
-    return Error("DATA_LOSS", e.what());
   } catch (const NotSupported& e) {
     return Error("UNIMPLEMENTED", e.what());
   } catch (const CommError& e) {

@@ -41,8 +41,11 @@ TEST(ParseSearchJson, ReadsTheMemoryMargin) {
   auto json = *SearchJson(answer, Question());
   EXPECT_EQ(ParseSearchJson(json.dump())->memory_margin, 0.125);
   json["memory_margin"] = "much";
-  const auto status = ParseSearchJson(json.dump()).status();
+  auto status = ParseSearchJson(json.dump()).status();
   EXPECT_EQ(status.message().substr(0, 29), "memory_margin: not a number; ");
+  json["memory_margin"] = 7;
+  status = ParseSearchJson(json.dump()).status();
+  EXPECT_EQ(status.message().substr(0, 18), "memory_margin is 7");
   json.erase("memory_margin");
   EXPECT_EQ(ParseSearchJson(json.dump())->memory_margin, std::nullopt);
 }

@@ -98,8 +98,9 @@ TEST(ClusterFit, FindsTheFiguresThatTheStepsDetermine) {
 
 // Few steps on a device that is far slower than its preset; they are no outliers.
 TEST(ClusterFit, FindsAFactorThatAllStepsShare) {
-  for (const double factor : {1.5, 2.0, 3.0}) {
-    Measurements steps = StepsOf(*PresetCluster("a100-80gb-sxm:1x8"), 0, {8});
+  for (const auto& [factor, noise] :
+       {std::pair{1.5, 0.0}, {2.0, 0.0}, {3.0, 0.0}, {2.0, 0.03}, {3.0, 0.03}}) {
+    Measurements steps = StepsOf(*PresetCluster("a100-80gb-sxm:1x8"), noise, {8});
     std::erase_if(steps.rows, [](const Measurement& m) {
       return m.model.hidden != 2048 || m.plan.pp != 1 || m.plan.tp == 4;
     });
@@ -107,7 +108,8 @@ TEST(ClusterFit, FindsAFactorThatAllStepsShare) {
     for (Measurement& m : steps.rows) m.step_time_s *= factor;
     const auto fit = FitCluster(steps);
     ASSERT_TRUE(fit.ok()) << fit.status();
-    for (const double residual : fit->residuals) EXPECT_NEAR(residual, 0, 0.02) << factor;
+    for (const double residual : fit->residuals)
+      EXPECT_NEAR(residual, 0, 0.02 + 3 * noise) << factor << " " << noise;
   }
 }
 

@@ -181,15 +181,12 @@ TEST(EnginePrediction, TakesTheTimesOfACalibratedClusterAsTheyAre) {
          {"tp=4,dp=2,mbs=2,sp=1,recompute=full", "dp=8,mbs=1,zero=1", "tp=2,pp=2,dp=2,mbs=1"}) {
       Asked ask;
       ask.cluster.calibration.emplace();
-      const ParallelPlan named = [&] {
-        ask.cluster.engine = *EngineNamed(engine);
-        return ask(plan).plan;  // with its overlap
-      }();
-      const std::string text = PlanText(named);
-      const double step_s = ask(text.c_str()).prediction.step_time_s;
-      EXPECT_EQ(ask(text.c_str()).engine, engine);
-      ask.cluster.engine = {};
-      EXPECT_EQ(ask(text.c_str()).prediction.step_time_s, step_s) << engine << " " << plan;
+      const PlanPrediction own = ask(plan);
+      ask.cluster.engine = *EngineNamed(engine);
+      const PlanPrediction named = ask(plan);
+      EXPECT_EQ(named.engine, engine);
+      EXPECT_EQ(named.plan, own.plan);
+      EXPECT_EQ(named.prediction.step_time_s, own.prediction.step_time_s) << engine << " " << plan;
     }
   }
 }
