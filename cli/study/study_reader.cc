@@ -173,8 +173,17 @@ absl::StatusOr<std::string> StudyReader::CalibrationFailure(std::int64_t study) 
   return state->second.empty() || state->second == text ? text : fmt::format("{}: {}", text, state->second);
 }
 
+std::optional<pid_t> StudyReader::Worker() const {
+  return path_.empty() ? std::nullopt : server::DatabaseOwner(path_);
+}
+
+absl::StatusOr<v1::Study> StudyReader::StudyLeftBehind(std::int64_t id) {
+  client_.reset();
+  return Study(id);
+}
+
 std::string StudyReader::StateOf(const v1::Study& study) const {
-  if (study.state() == v1::STUDY_STATE_RUNNING && !client_) return "interrupted";
+  if (study.state() == v1::STUDY_STATE_RUNNING && !client_ && !Worker()) return "interrupted";
   return StateText(study.state());
 }
 

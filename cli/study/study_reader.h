@@ -3,7 +3,10 @@
 // without a lock. Use from one thread.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +40,11 @@ class StudyReader {
   // Returns "failed: MESSAGE" if the study's calibration ended without a result; otherwise empty. For a
   // coordinator's study, the study's own message contains the failure.
   absl::StatusOr<std::string> CalibrationFailure(std::int64_t study);
+
+  // Returns the process that has the database open for a search or a coordinator; nothing if none has.
+  std::optional<pid_t> Worker() const;
+  // Returns a study of the database from the file, once nobody works on it.
+  absl::StatusOr<v1::Study> StudyLeftBehind(std::int64_t id);
 
   // As StateText, but "interrupted" if the study was running and no search has the database open any more.
   std::string StateOf(const v1::Study& study) const;

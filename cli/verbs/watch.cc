@@ -20,6 +20,7 @@
 #include "proto/client/study_watcher.h"
 #include "proto/convert/result_convert.h"
 #include "search/plan/plan_text.h"
+#include "server/names/names.h"
 #include "server/store/store.h"
 
 namespace autocfg::cli {
@@ -91,6 +92,46 @@ int ConcludeWatch(const WatchArgs& args, const v1::Study& study) {
   return study.state() == v1::STUDY_STATE_DONE ? kExitDone : kExitNegative;
 }
 
+// Says why a study of a database that has not ended cannot be followed.
+std::string NobodyText(const StudyReader& reader, const v1::Study& study) {
+  const std::string number = LastPart(study.name());
+  if (const auto process = reader.Worker()) {
+    return fmt::format(
+        "study {} is {}, and process {} that works on it does not answer; if it is stopped, let it go on "
+        "(fg, or "
+        "kill -CONT {})",
+        number, reader.StateOf(study), *process, *process);
+  }
+  return fmt::format("study {} is {}, and no process works on it; run its search again to resume it", number,
+                     reader.StateOf(study));
+}
+
+// The end of the process that a study of a database is followed by: a search, which ends with its study.
+class SearchWatch {
+ public:
+  // Returns whether the process has been away for a second. `away`: it does not answer now.
+  bool HasEnded(const StudyReader& reader, bool away) {
+    const Clock::time_point now = Clock::now();
+    if (!away || reader.Worker()) there_ = now;
+    return now - there_ >= std::chrono::seconds(1);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point there_ = Clock::now();
+};
+
+// Answers from the file, since nobody works on the study.
+int ConcludeFromFile(const WatchArgs& args, const StudyReader& reader, const v1::Study& study) {
+  if (!server::IsEnd(study.state())) return Fail(kExitNegative, NobodyText(reader, study));
+  v1::StudyEvent event;
+  *event.mutable_study() = study;
+  if (args.json) {
+    if (const int code = Answer(EventJson(event).dump() + "\n"); code != kExitDone) return code;
+  }
+  return ConcludeWatch(args, study);
+}
+
 int RunWatch(const WatchArgs& args) {
   const auto reader = StudyReader::Open(args.service);
   if (!reader.ok()) return Fail(reader.status());
@@ -99,19 +140,7 @@ int RunWatch(const WatchArgs& args) {
   const std::string number = LastPart(study->name());
   const Endpoint endpoint = (*reader)->endpoint();
   const std::string& target = endpoint.target;
-  if (target.empty()) {
-    if (server::IsEnd(study->state())) {
-      v1::StudyEvent event;
-      *event.mutable_study() = *study;
-      if (args.json) {
-        if (const int code = Answer(EventJson(event).dump() + "\n"); code != kExitDone) return code;
-      }
-      return ConcludeWatch(args, *study);
-    }
-    return Fail(kExitNegative,
-                fmt::format("study {} is {}, and no process works on it; run its search again to resume it",
-                            number, (*reader)->StateOf(*study)));
-  }
+  if (target.empty()) return ConcludeFromFile(args, **reader, *study);
 
   const Interrupt interrupt;
   ProgressDisplay display(stderr);
@@ -124,7 +153,10 @@ int RunWatch(const WatchArgs& args) {
   });
   const auto began = std::chrono::steady_clock::now();
   WatchNotes notes(target);
-  while (!interrupt.requested() && !watcher.WaitForEnd(0.2)) {
+  SearchWatch search;
+  bool left_behind = false;
+  while (!interrupt.requested() && !left_behind && !watcher.WaitForEnd(0.2)) {
+    left_behind = args.service.coordinator.empty() && search.HasEnded(**reader, watcher.Away());
     const v1::Study latest = watcher.Latest();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
     if (draw) {
@@ -136,6 +168,12 @@ int RunWatch(const WatchArgs& args) {
   }
   display.Clear();
   watcher.Stop();
+  if (left_behind && output == kExitDone) {
+    const auto id = server::ParseStudyName(study->name());
+    if (!id.ok()) return Fail(id.status());
+    const auto left = (*reader)->StudyLeftBehind(*id);
+    return left.ok() ? ConcludeFromFile(args, **reader, *left) : Fail(left.status());
+  }
   if (interrupt.requested())
     return Fail(kExitInterrupted, fmt::format("interrupted; study {} continues", number));
   if (output != kExitDone) return output;

@@ -6,6 +6,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -66,6 +69,23 @@ absl::StatusOr<LockFile> LockFile::Acquire(const std::string& path, const std::s
     return FileError(errno, fmt::format("{} cannot be locked with {}", what, path));
   }
   return lock;
+}
+
+std::optional<pid_t> LockOwner(const std::string& path) {
+  pid_t owner = 0;
+  if (!(std::ifstream(path) >> owner) || owner <= 0) return std::nullopt;
+  // The number stays in the file when the process ends, and another process may have it then.
+  namespace fs = std::filesystem;
+  const fs::path process = fmt::format("/proc/{}", owner);
+  std::error_code error;
+  for (fs::directory_iterator fd(process / "fd", error), end; !error && fd != end; fd.increment(error)) {
+    std::error_code closed;
+    if (fs::equivalent(fd->path(), path, closed) && !closed) return owner;
+  }
+  if (error != std::errc::permission_denied) return std::nullopt;
+  std::string name;  // of another user's process, whose descriptors are not shown
+  std::ifstream(process / "comm") >> name;
+  return name.starts_with("autocfg") ? std::optional(owner) : std::nullopt;
 }
 
 LockFile::LockFile(LockFile&& other) noexcept

@@ -2,6 +2,9 @@
 // thread-safe.
 #pragma once
 
+#include <sys/types.h>
+
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -28,6 +31,10 @@ class LockFile {
   int fd_ = -1;
   std::string made_;  // the path, if the file is new; else empty
 };
+
+// Returns the process that holds the lock of a file, without taking it; nothing if none does, or if the system
+// does not say (a process of another PID namespace).
+std::optional<pid_t> LockOwner(const std::string& path);
 
 // Returns FailedPrecondition for a file that another process uses. IsInUse recognizes it; other errors with
 // this code have other reasons.

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "worker/launcher/awake_clock.h"
 #include "worker/launcher/failure_verdict.h"
 #include "worker/launcher/job_supervisor.h"
 #include "worker/launcher/spawn.h"
@@ -96,6 +97,7 @@ class EngineWatch {
     fds.push_back({supervisor_.fd(), POLLIN, 0});
     // The result does not matter: everything below is tried without blocking.
     ::poll(fds.data(), fds.size(), kLogPollMs);
+    clock_.Tick();
     for (Process& process : processes_) Drain(process);
     TakeExits();
   }
@@ -114,7 +116,7 @@ class EngineWatch {
         process.log.Reset();
       }
     }
-    if (process.reader.steps() > before) stepped_ = Clock::now();
+    if (process.reader.steps() > before) stepped_ = clock_.now();
   }
 
   void TakeExits() {
@@ -164,7 +166,7 @@ class EngineWatch {
   }
 
   void Advance() {
-    const Clock::time_point now = Clock::now();
+    const Clock::time_point now = clock_.now();
     if (phase_ == Phase::kRunning) {
       if (cancel_ != nullptr && cancel_->load()) return Stop(v1::OUTCOME_CANCELLED, "cancelled");
       if (const std::string late = Late(now); !late.empty()) Stop(v1::OUTCOME_TIMED_OUT, late);
@@ -227,7 +229,7 @@ class EngineWatch {
 
   void SetPhase(Phase phase, std::chrono::milliseconds limit) {
     phase_ = phase;
-    phase_end_ = Clock::now() + limit;
+    phase_end_ = clock_.now() + limit;
   }
 
   bool AllEnded() const {
@@ -258,6 +260,7 @@ class EngineWatch {
   const EngineRun& run_;
   const std::atomic<bool>* cancel_;
   const Clock::time_point start_ = Clock::now();
+  AwakeClock clock_;  // of all limits
   std::optional<Clock::time_point> stepped_;  // when a log last told of a step
   JobSupervisor supervisor_;
   std::vector<Process> processes_;

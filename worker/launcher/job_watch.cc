@@ -102,6 +102,7 @@ void JobWatch::PollOnce() {
   if (exchange_) fds.push_back({exchange_->ready_fd(), POLLIN, 0});
   // The result does not matter: everything below is tried without blocking.
   ::poll(fds.data(), fds.size(), kPollMs);
+  clock_.Tick();
   for (std::size_t place = 0; place < links_.size(); ++place) {
     links_[place].Flush();
     links_[place].DrainLog();
@@ -133,7 +134,7 @@ void JobWatch::Take(std::size_t place, v1::RankMessage& message) {
   switch (message.message_case()) {
     case v1::RankMessage::kGatherRequest: return TakeGather(place, *message.mutable_gather_request());
     case v1::RankMessage::kProgress:
-      progressed_ = Clock::now();
+      progressed_ = clock_.now();
       if (hooks_.progress && phase_ == Phase::kRunning) hooks_.progress(NumberOf(place), message.progress());
       return;
     case v1::RankMessage::kError: {
@@ -178,7 +179,7 @@ void JobWatch::CompleteGathering() {
   }
   const std::int64_t sequence = gatherings_++;
   if (!SpansWorkers()) return AnswerGathering(std::string(name), std::move(values));
-  exchange_began_ = Clock::now();
+  exchange_began_ = clock_.now();
   exchange_.emplace(hooks_.exchange, name, sequence, std::move(values));
 }
 
@@ -186,7 +187,7 @@ void JobWatch::TakeExchange() {
   if (!exchange_ || !exchange_->over()) return;
   auto answer = exchange_->Take();
   const std::string name = exchange_->name();
-  const Clock::duration took = Clock::now() - exchange_began_;
+  const Clock::duration took = clock_.now() - exchange_began_;
   exchange_.reset();
   counted_from_ += took;
   progressed_ += took;
@@ -289,11 +290,11 @@ void JobWatch::Conclude(RankFailure failure) {
   if (phase_ == Phase::kTerminating || phase_ == Phase::kKilling) return;
   verdict_.Add(std::move(failure));
   if (phase_ == Phase::kRunning) SetPhase(Phase::kFailing, kGraceWithoutCause);
-  if (verdict_.cause_known()) phase_end_ = std::min(phase_end_, Clock::now() + kGraceWithCause);
+  if (verdict_.cause_known()) phase_end_ = std::min(phase_end_, clock_.now() + kGraceWithCause);
 }
 
 void JobWatch::Advance() {
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = clock_.now();
   if (phase_ == Phase::kRunning) {
     if (hooks_.cancel != nullptr && hooks_.cancel->load()) {
       return Stop(v1::OUTCOME_CANCELLED, "cancelled");
@@ -350,7 +351,7 @@ void JobWatch::Stop(v1::Outcome outcome, std::string message) {
 
 void JobWatch::SetPhase(Phase phase, milliseconds limit) {
   phase_ = phase;
-  phase_end_ = Clock::now() + limit;
+  phase_end_ = clock_.now() + limit;
 }
 
 bool JobWatch::AllEnded() const {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/launcher/awake_clock.h"
 #include "worker/launcher/exchange.h"
 #include "worker/launcher/failure_verdict.h"
 #include "worker/launcher/job_directory.h"
@@ -81,6 +82,7 @@ class JobWatch {
   const LaunchHooks& hooks_;
   const JobDirectory directory_;  // must outlive the ranks
   const Clock::time_point start_ = Clock::now();
+  AwakeClock clock_;  // of all limits
   // Where the limits count from. Moves on by what an exchange takes: it waits for other workers, or for a
   // coordinator that is away, and ends by itself (WorkerCalls::Rendezvous). The coordinator ends the lease
   // two minutes after the time limit, not counting the time in which it was away.

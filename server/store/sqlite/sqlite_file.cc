@@ -16,12 +16,14 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "server/store/sqlite/schema.h"
+#include "server/store/sqlite/sqlite_store.h"
 #include "server/store/store.h"
 
 namespace autocfg::server {
 namespace {
 
 constexpr int kBusyTimeoutMs = 5000;
+constexpr const char* kLockSuffix = ".lock";
 
 absl::Status MakeParent(const std::filesystem::path& path) {
   const std::filesystem::path parent = path.parent_path();
@@ -173,7 +175,7 @@ absl::StatusOr<SqliteFile> OpenSqliteFile(const std::string& given, int max_page
     return status;
   SqliteFile file;
   file.path = path;
-  auto lock = LockFile::Acquire(path + ".lock", "database " + path);
+  auto lock = LockFile::Acquire(path + kLockSuffix, "database " + path);
   if (!lock.ok()) return lock.status();
   file.lock.emplace(*std::move(lock));
   absl::Cleanup refused = [&file] { file.lock->RemoveIfMade(); };
@@ -201,5 +203,7 @@ absl::StatusOr<SqliteFile> OpenSqliteMemory(int max_pages) {
   }
   return file;
 }
+
+std::optional<pid_t> DatabaseOwner(const std::string& path) { return LockOwner(path + kLockSuffix); }
 
 }  // namespace autocfg::server

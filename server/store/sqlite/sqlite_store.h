@@ -2,8 +2,11 @@
 // tables, versioned migrations. A lock file beside the database names the owner's process.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -38,5 +41,8 @@ absl::StatusOr<std::unique_ptr<Store>> OpenMemoryStore(const SqliteOptions& opti
 // NotFound: no such file. FailedPrecondition: another program's file, or a different version. DataLoss: not a
 // database, or damaged. PermissionDenied, Unavailable: cannot read.
 absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStoreReadOnly(const std::string& path);
+
+// As LockOwner (lock_file.h), of a database.
+std::optional<pid_t> DatabaseOwner(const std::string& path);
 
 }  // namespace autocfg::server

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
 
 #include "server/store/sqlite/sqlite_store.h"
 #include "tests/support/temp_dir.h"
@@ -21,6 +24,22 @@ TEST(LockFile, IsInUseUntilItIsReleased) {
     EXPECT_THAT(std::string(second.message()), testing::StartsWith("database a is in use by process "));
   }
   EXPECT_TRUE(LockFile::Acquire(path, "database a").ok());
+}
+
+TEST(LockFile, OwnerIsTheProcessThatHoldsIt) {
+  const TempDir directory;
+  const std::string path = directory.File("a.lock");
+  EXPECT_EQ(LockOwner(path), std::nullopt);
+  {
+    const auto held = LockFile::Acquire(path, "database a");
+    ASSERT_TRUE(held.ok()) << held.status();
+    EXPECT_EQ(LockOwner(path), getpid());
+    const auto other = LockFile::Acquire(directory.File("b.lock"), "database b");
+    std::ofstream(directory.File("c.lock")) << getpid();
+    EXPECT_EQ(LockOwner(directory.File("c.lock")), std::nullopt) << "a number that is left";
+  }
+  EXPECT_EQ(LockOwner(path), std::nullopt);
+  EXPECT_TRUE(LockFile::Acquire(path, "database a").ok()) << "asking takes no lock";
 }
 
 TEST(LockFile, OtherErrorsAreNotThatItIsInUse) {
