@@ -32,8 +32,8 @@ class LockFile {
   std::string made_;  // the path, if the file is new; else empty
 };
 
-// Returns the process that holds the lock of a file, without taking it; nothing if none does, or if the system
-// does not say (a process of another PID namespace).
+// Returns the process that holds the lock of a file, without taking it; nothing if none does, or if it is not
+// seen (a process of another PID namespace).
 std::optional<pid_t> LockOwner(const std::string& path);
 
 // Returns FailedPrecondition for a file that another process uses. IsInUse recognizes it; other errors with

@@ -260,7 +260,7 @@ class EngineWatch {
   const EngineRun& run_;
   const std::atomic<bool>* cancel_;
   const Clock::time_point start_ = Clock::now();
-  AwakeClock clock_;  // of all limits
+  AwakeClock clock_;                          // of all limits
   std::optional<Clock::time_point> stepped_;  // when a log last told of a step
   JobSupervisor supervisor_;
   std::vector<Process> processes_;
