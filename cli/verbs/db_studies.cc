@@ -41,7 +41,7 @@ int RunExportStudy(const ExportStudyArgs& args) {
   if (!store.ok()) return Fail(store.status());
   const auto copy = server::ReadStudyCopy(**store, *id);
   if (!copy.ok()) return Fail(copy.status());
-  const auto written = server::WriteStudyFile(args.output, *copy, args.force);
+  const auto written = server::WriteStudyFile(args.output, *copy, *path, args.force);
   if (!written.ok()) return Fail(written.status());
   if (args.json) {
     return Answer(Json{{"database", *path},

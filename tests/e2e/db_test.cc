@@ -186,6 +186,16 @@ TEST_F(DbTest, AStudyMovesToAnotherDatabase) {
   ExpectFails({"db", "import", file, "--db", other}, 2, fmt::format("process {}", ::getpid()));
 }
 
+TEST_F(DbTest, ExportNeverReplacesTheDatabase) {
+  const auto expect_refused = [&](const std::string& output, const std::string& words) {
+    ExpectFails({"db", "export", "--db", database_, "--study", "1", "--output", output, "--force"}, 2, words);
+  };
+  expect_refused(database_, database_ + ": is the database itself; name another file");
+  expect_refused(database_ + "-wal", "belongs to the database");
+  expect_refused("/dev/null", "/dev/null: is not a regular file; name one");
+  EXPECT_EQ(RunJson({"studies", "--db", database_}).size(), 1u);
+}
+
 TEST_F(DbTest, PrunesWhatIsOld) {
   const std::string trials = Run({"trials", "--db", database_, "--json"}).out;
   {
