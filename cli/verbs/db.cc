@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/input/files.h"
 #include "cli/input/option_values.h"
 #include "cli/input/service_options.h"
 #include "cli/terminal/console.h"
@@ -43,6 +44,7 @@ struct BackupArgs {
 
 int RunBackup(const BackupArgs& args) {
   if (args.output.empty()) return Fail(kExitUsage, "--output is missing; name the file to write");
+  if (auto status = CheckRegularName(args.output); !status.ok()) return Fail(Where("--output", status));
   const auto path = server::DatabasePath(args.database);
   if (!path.ok()) return Fail(path.status());
   std::signal(SIGXFSZ, SIG_IGN);  // so that a limit on the size of files is an error of the write

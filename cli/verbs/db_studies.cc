@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "cli/client/study_names.h"
+#include "cli/input/files.h"
 #include "cli/input/option_values.h"
 #include "cli/input/service_options.h"
 #include "cli/report/report.h"
@@ -32,6 +33,7 @@ struct ExportStudyArgs {
 
 int RunExportStudy(const ExportStudyArgs& args) {
   if (args.output.empty()) return Fail(kExitUsage, "--output is missing; name the file to write");
+  if (auto status = CheckRegularName(args.output); !status.ok()) return Fail(Where("--output", status));
   const auto id = ParseWhole("--study", args.study);
   if (!id.ok()) return Fail(id.status());
   const auto path = server::DatabasePath(args.database);
