@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "base/text.h"
-#include "cli/client/study_names.h"
 #include "cli/input/files.h"
 #include "cli/input/option_values.h"
 #include "cli/input/service_options.h"
@@ -15,6 +14,7 @@
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "server/names/names.h"
 #include "server/portable/study_file.h"
 #include "server/store/sqlite/sqlite_store.h"
 
@@ -47,7 +47,7 @@ int RunExportStudy(const ExportStudyArgs& args) {
   if (!written.ok()) return Fail(written.status());
   if (args.json) {
     return Answer(Json{{"database", *path},
-                       {"study", LastPart(copy->study.name())},
+                       {"study", *id},
                        {"output", args.output},
                        {"trials", written->trials},
                        {"bytes", written->bytes}}
@@ -90,15 +90,15 @@ int RunImportStudy(const ImportStudyArgs& args) {
   const auto study = (*store)->ImportStudy(*copy);
   if (!study.ok()) return Fail(Where(args.file, study.status()));
   store->reset();
+  const auto number = server::ParseStudyName(study->name());
+  if (!number.ok()) return Fail(number.status());
   if (args.json) {
-    return Answer(Json{{"database", *path},
-                       {"file", args.file},
-                       {"study", LastPart(study->name())},
-                       {"trials", copy->trials.size()}}
-                      .dump(2) +
-                  "\n");
+    return Answer(
+        Json{{"database", *path}, {"file", args.file}, {"study", *number}, {"trials", copy->trials.size()}}
+            .dump(2) +
+        "\n");
   }
-  return Answer(fmt::format("study {}: {}, {} trials\n", LastPart(study->name()), StateText(study->state()),
+  return Answer(fmt::format("study {}: {}, {} trials\n", *number, StateText(study->state()),
                             base::CountText(static_cast<std::int64_t>(copy->trials.size()))));
 }
 

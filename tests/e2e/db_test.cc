@@ -148,9 +148,9 @@ TEST_F(DbTest, AStudyMovesToAnotherDatabase) {
   ExpectFails({"db", "export", "--db", database_, "--study", "7", "--output", home_ / "no"}, 2, "studies/7");
   EXPECT_EQ(
       RunJson({"db", "export", "--db", database_, "--study", "1", "--output", file, "--force"}).at("study"),
-      "1");
+      1);
 
-  EXPECT_EQ(RunJson({"db", "import", file, "--db", other}).at("study"), "1");
+  EXPECT_EQ(RunJson({"db", "import", file, "--db", other}).at("study"), 1);
   const Finished again = Run({"db", "import", file, "--db", other});
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("study 2: done, "));
