@@ -1,9 +1,7 @@
 // autocfg db export, autocfg db import: a study as a file that another database takes.
 #include <csignal>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 
 #include "base/text.h"
 #include "cli/input/files.h"
@@ -36,7 +34,7 @@ int RunExportStudy(const ExportStudyArgs& args) {
   if (auto status = CheckRegularName(args.output); !status.ok()) return Fail(Where("--output", status));
   const auto id = ParseWhole("--study", args.study);
   if (!id.ok()) return Fail(id.status());
-  const auto path = server::DatabasePath(args.database);
+  const auto path = ExistingDatabase(args.database);
   if (!path.ok()) return Fail(path.status());
   std::signal(SIGXFSZ, SIG_IGN);  // so that a limit on the size of files is an error of the write
   const auto store = server::OpenSqliteStoreReadOnly(*path);
@@ -80,6 +78,7 @@ struct ImportStudyArgs {
 };
 
 int RunImportStudy(const ImportStudyArgs& args) {
+  if (auto status = CheckDatabaseOption(args.database); !status.ok()) return Fail(status);
   const auto copy = server::ReadStudyFile(args.file);
   if (!copy.ok()) return Fail(copy.status());
   const auto path = server::DatabasePath(args.database);

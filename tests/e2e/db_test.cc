@@ -180,6 +180,8 @@ TEST_F(DbTest, AStudyMovesToAnotherDatabase) {
   const std::string cut = home_.Write("cut.jsonl", text.substr(0, text.size() / 2));
   ExpectFails({"db", "import", cut, "--db", other}, 2, "cut off");
   ExpectFails({"db", "import", database_, "--db", other}, 2, database_);
+  ExpectFails({"db", "import", file, "--db", home_ / "nosuch/x.db"}, 2, "nosuch is not a directory");
+  EXPECT_FALSE(std::filesystem::exists(home_ / "nosuch"));
   EXPECT_EQ(RunJson({"studies", "--db", other}).size(), 2u);
   const auto used = server::OpenSqliteStore(other);
   ASSERT_TRUE(used.ok()) << used.status();
