@@ -1,5 +1,6 @@
 #include "server/portable/study_file.h"
 
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +17,7 @@
 #include "nlohmann/json.hpp"
 #include "server/names/names.h"
 #include "server/portable/study_checks.h"
+#include "server/store/lock_file.h"
 #include "server/store/output_file.h"
 
 namespace autocfg::server {
@@ -38,6 +40,10 @@ std::string JsonOf(const google::protobuf::Message& message) {
 constexpr std::size_t kMostReasonBytes = 1000;
 
 std::string DigestText(std::uint64_t digest) { return fmt::format("{:016x}", digest); }
+
+absl::Status CannotReadStudyFile(const std::string& path, int error) {
+  return FileError(error != 0 ? error : EIO, fmt::format("{}: cannot be read", path));
+}
 
 // Reads a file line by line. Sums the digest of the lines before the last one read.
 class Lines {
@@ -63,9 +69,10 @@ class Lines {
     line_.clear();
     std::string part(std::size_t{64} << 10, '\0');
     while (true) {
+      errno = 0;
       file_.getline(part.data(), static_cast<std::streamsize>(part.size()));
       const auto got = static_cast<std::size_t>(file_.gcount());
-      if (file_.bad()) return absl::UnavailableError(fmt::format("{}: cannot be read", path_));
+      if (file_.bad()) return CannotReadStudyFile(path_, errno);
       if (file_.eof()) return Error("the file is cut off; copy it again");
       const bool ended = !file_.fail();
       line_.append(part.data(), ended ? got - 1 : got);
@@ -205,14 +212,16 @@ absl::StatusOr<Store::StudyCopy> ReadStudyFile(const std::string& path) {
   const auto kind = std::filesystem::status(path, error).type();
   if (kind == std::filesystem::file_type::not_found)
     return absl::NotFoundError(fmt::format("{}: there is no such file", path));
+  if (kind == std::filesystem::file_type::none) return CannotReadStudyFile(path, error.value());
   if (kind != std::filesystem::file_type::regular)
     return absl::InvalidArgumentError(fmt::format("{}: is not a regular file; name one", path));
   if (const auto bytes = std::filesystem::file_size(path, error); error || bytes > kMostStudyFileBytes) {
     return absl::InvalidArgumentError(fmt::format("{}: is larger than {}, the most that is read", path,
                                                   base::BytesText(kMostStudyFileBytes)));
   }
+  errno = 0;
   Lines lines(path);
-  if (!lines.opened()) return absl::PermissionDeniedError(fmt::format("{}: cannot be read", path));
+  if (!lines.opened()) return CannotReadStudyFile(path, errno);
   Store::StudyCopy copy;
   std::int64_t trials = 0;
   if (absl::Status status = lines.Next(); !status.ok()) return status;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <random>
@@ -19,6 +20,7 @@
 #include "server/studies/search_problem.h"
 #include "tests/server/store/study_edits.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/unprivileged.h"
 
 namespace autocfg::server {
 namespace {
@@ -259,6 +261,25 @@ TEST_F(StudyFileTest, FilesThatAreNone) {
   }
   WriteText(path_, std::string(100'000, '[') + "\n");
   ExpectRefused("line 1: this is not a study");
+}
+
+TEST_F(StudyFileTest, SaysWhyAFileCannotBeRead) {
+  Export();
+  const std::filesystem::path hidden = dir_.path() / "hidden";
+  std::filesystem::create_directory(hidden);
+  ASSERT_EQ(chmod(dir_.path().c_str(), 0755), 0);
+  ASSERT_EQ(chmod(path_.c_str(), 0), 0);
+  ASSERT_EQ(chmod(hidden.c_str(), 0), 0);
+  for (const std::string& path : {path_, (hidden / "study.jsonl").string()}) {
+    const absl::Status status = [&] {
+      const Unprivileged user;
+      return ReadStudyFile(path).status();
+    }();
+    EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(path + ": cannot be read: Permission denied; give this user access"));
+  }
+  chmod(hidden.c_str(), 0700);  // so that it can be removed
 }
 
 TEST_F(StudyFileTest, EachCutIsRefused) {
