@@ -22,6 +22,11 @@ constexpr int kPage = 200;
 
 }  // namespace
 
+absl::Status InterruptedError(const v1::Study& study) {
+  return absl::FailedPreconditionError(
+      fmt::format("{} is interrupted; cancel it first, or run its search again", study.name()));
+}
+
 absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const ServiceOptions& options) {
   if (auto status = CheckServiceOptions(options); !status.ok()) return status;
   if (options.remote()) {

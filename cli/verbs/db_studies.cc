@@ -1,5 +1,6 @@
 // autocfg db export, autocfg db import: a study as a file that another database takes.
 #include <csignal>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -8,6 +9,7 @@
 #include "cli/input/option_values.h"
 #include "cli/input/service_options.h"
 #include "cli/report/report.h"
+#include "cli/study/study_reader.h"
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
@@ -29,6 +31,16 @@ struct ExportStudyArgs {
   bool json = false;
 };
 
+// Returns the reason for which a study is not exported: `status`, or that its search was interrupted.
+absl::Status WhyNotExported(server::Store& store, std::int64_t id, const std::string& database,
+                            const absl::Status& status) {
+  if (!absl::IsFailedPrecondition(status)) return status;
+  const auto socket = SocketPath(database);
+  if (!socket.ok() || IsListening(*socket)) return status;
+  const auto study = store.GetStudy(id);
+  return study.ok() && study->state() == v1::STUDY_STATE_RUNNING ? InterruptedError(*study) : status;
+}
+
 int RunExportStudy(const ExportStudyArgs& args) {
   if (args.output.empty()) return Fail(kExitUsage, "--output is missing; name the file to write");
   if (auto status = CheckRegularName(args.output); !status.ok()) return Fail(Where("--output", status));
@@ -40,7 +52,7 @@ int RunExportStudy(const ExportStudyArgs& args) {
   const auto store = server::OpenSqliteStoreReadOnly(*path);
   if (!store.ok()) return Fail(store.status());
   const auto copy = server::ReadStudyCopy(**store, *id);
-  if (!copy.ok()) return Fail(copy.status());
+  if (!copy.ok()) return Fail(WhyNotExported(**store, *id, *path, copy.status()));
   const auto written = server::WriteStudyFile(args.output, *copy, *path, args.force);
   if (!written.ok()) return Fail(written.status());
   if (args.json) {

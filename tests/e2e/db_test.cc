@@ -109,8 +109,13 @@ TEST_F(DbTest, StudiesArePausedResumedAndDeletedInTheFile) {
   };
   expect_answer("pause", "2", "study 2 paused\n");
   expect_answer("resume", "2", "study 2 resumed: it goes on once a server has the database\n");
-  ExpectFails({"delete", "2", "--db", database_}, 2, "cancel or pause it first");
+  EXPECT_EQ(RunJson({"studies", "--db", database_})[0].at("state"), "interrupted");
+  const std::string interrupted = "studies/2 is interrupted; cancel it first, or run its search again";
+  ExpectFails({"delete", "2", "--db", database_}, 2, interrupted);
+  ExpectFails({"db", "export", "--db", database_, "--study", "2", "--output", home_ / "no"}, 2, interrupted);
   expect_answer("pause", "2", "study 2 paused\n");
+  ExpectFails({"db", "export", "--db", database_, "--study", "2", "--output", home_ / "no"}, 2,
+              "studies/2 has not ended; wait for its end, or cancel it");
   const Finished weighed = Run({"update", "2", "--weight", "2.5", "--db", database_});
   EXPECT_EQ(weighed.out, "study 2 has weight 2.5\n") << weighed.err;
   EXPECT_EQ(RunJson({"studies", "--db", database_})[0].at("weight"), 2.5);
