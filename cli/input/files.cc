@@ -276,7 +276,14 @@ absl::Status CheckReadableDirectory(const std::string& path) {
   return access(path.c_str(), R_OK | X_OK) == 0 ? absl::OkStatus() : CannotRead(path, errno);
 }
 
+absl::Status CheckRegularName(const std::string& path) {
+  if (path != "-") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "- is no file, and a regular file is needed; name one, or give ./- for a file of that name");
+}
+
 absl::StatusOr<std::string> ReplaceablePath(const std::string& path) {
+  if (auto status = CheckRegularName(path); !status.ok()) return status;
   if (auto status = CheckWritable(path); !status.ok()) return status;
   const WriteTarget target = Resolve(path);
   if (target.is_special) return NotRegular(path);

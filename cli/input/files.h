@@ -27,6 +27,9 @@ absl::Status CheckReadable(const std::string& path);
 // same directory, which is removed again.
 absl::Status CheckWritable(const std::string& path);
 
+// InvalidArgument for "-": the name of a regular file is needed, and who writes that means standard output.
+absl::Status CheckRegularName(const std::string& path);
+
 // Returns `path` with symbolic links resolved, for a writer that replaces the file. Fails as CheckWritable
 // does, and if the path exists and is not a regular file.
 absl::StatusOr<std::string> ReplaceablePath(const std::string& path);

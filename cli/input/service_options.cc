@@ -80,14 +80,36 @@ absl::Status CheckServiceOptions(const ServiceOptions& options) {
         "leave "
         "them out");
   }
+  return CheckDatabaseOption(options.database);
+}
+
+absl::Status CheckDatabaseOption(const std::string& option) {
   // Its directory is made for the default database alone: a mistyped name must not begin a new one.
-  const std::filesystem::path parent = std::filesystem::path(options.database).parent_path();
+  const std::filesystem::path parent = std::filesystem::path(option).parent_path();
   std::error_code ignored;
   if (!parent.empty() && !std::filesystem::is_directory(parent, ignored)) {
-    return absl::InvalidArgumentError(fmt::format("--db: {}: {} is not a directory; make it, or name another",
-                                                  options.database, parent.string()));
+    return absl::InvalidArgumentError(
+        fmt::format("--db: {}: {} is not a directory; make it, or name another", option, parent.string()));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckDatabaseExists(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return absl::OkStatus();
+  if (error) {
+    return absl::PermissionDeniedError(
+        fmt::format("{}: cannot be examined ({}); name another database", path, error.message()));
+  }
+  return absl::NotFoundError(fmt::format("{}: no such database; name one that a search has created", path));
+}
+
+absl::StatusOr<std::string> ExistingDatabase(const std::string& option) {
+  if (auto status = CheckDatabaseOption(option); !status.ok()) return status;
+  auto path = server::DatabasePath(option);
+  if (!path.ok()) return path;
+  if (auto status = CheckDatabaseExists(*path); !status.ok()) return status;
+  return path;
 }
 
 absl::StatusOr<Endpoint> EndpointOf(const ServiceOptions& options) {

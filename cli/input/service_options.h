@@ -30,6 +30,16 @@ void AddServiceOptions(CLI::App* verb, ServiceOptions& options);
 // InvalidArgument if the options exclude each other.
 absl::Status CheckServiceOptions(const ServiceOptions& options);
 
+// InvalidArgument if --db is in a directory that does not exist. `option`: as given, or empty.
+absl::Status CheckDatabaseOption(const std::string& option);
+
+// Returns OK if the database exists. NotFound, PermissionDenied. `path`: of DatabasePath.
+absl::Status CheckDatabaseExists(const std::string& path);
+
+// Returns the path of --db, or of the default database, which must exist. Errors: those of the two above and
+// of DatabasePath.
+absl::StatusOr<std::string> ExistingDatabase(const std::string& option);
+
 // Returns where --coordinator is and how it is reached. Requires: remote(). Errors: as CheckServiceOptions.
 absl::StatusOr<Endpoint> EndpointOf(const ServiceOptions& options);
 

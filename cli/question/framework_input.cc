@@ -202,6 +202,7 @@ absl::StatusOr<InputQuestion> LoadInputQuestion(const InputArgs& input, PlanQues
     auto question = QuestionOfInput(input.file);
     if (!question.ok()) return question.status();
     read.question = *std::move(question);
+    asked.input = input.file;
   } else {
     if (asked.cluster.empty()) {
       return absl::InvalidArgumentError(

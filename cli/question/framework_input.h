@@ -49,9 +49,9 @@ struct InputQuestion {
   bool framework = false;  // the file is one's
 };
 
-// Reads the file. `asked`: the options beside it. Of a framework's file, `asked` gets its engine unless it
-// names another; the file's notes are printed. Notes that --plan stands in place of the file's plan. Fails if
-// --vocab is given and the file is a search's.
+// Reads the file. `asked`: the options beside it; it gets the file's name if that is a search's. Of a
+// framework's file, `asked` gets its engine unless it names another; the file's notes are printed. Notes that
+// --plan stands in place of the file's plan. Fails if --vocab is given and the file is a search's.
 absl::StatusOr<InputQuestion> LoadInputQuestion(const InputArgs& input, PlanQuestionArgs& asked);
 
 }  // namespace autocfg::cli

@@ -192,10 +192,11 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args, cons
   if (!parts.ok()) return parts.status();
   auto question = MakePredictionQuestion(*std::move(parts));
   if (!question.ok()) return OfOption(question.status(), args.cluster);
-  auto predictor =
-      machine ? PredictorOfThisMachine(*question, *machine, {args.model, args.cluster, args.database}, notes)
-              : Predictor::Create(question->model, question->workload, question->cluster,
-                                  question->memory_margin);
+  auto predictor = machine ? PredictorOfThisMachine(
+                                 *question, *machine,
+                                 {args.model, args.cluster, args.database, args.study, args.input}, notes)
+                           : Predictor::Create(question->model, question->workload, question->cluster,
+                                               question->memory_margin);
   if (!predictor.ok()) return OfOption(predictor.status(), args.cluster);
   for (std::string& note : question->notes) notes.push_back(std::move(note));
   AddUnitNote("--seq-len", base::Quantity::kSequenceLength, args.seq_len, notes);

@@ -17,6 +17,8 @@ namespace autocfg::cli {
 struct PlanQuestionArgs {
   std::string model, cluster, global_batch, seq_len, precision, plan, memory_margin, engine;
   std::string database;  // --db, or empty; its op times predict the cluster `local`
+  // Where the question was stored, for the command of an error: a study of the database, or an answer's file.
+  std::string study, input;
 };
 
 // Adds --model, --cluster, --global-batch, --plan, --seq-len, --precision, --engine and --memory-margin.

@@ -13,20 +13,40 @@
 #include "proto/convert/trainer_convert.h"
 #include "search/planner/calibration_ops.h"
 #include "search/planner/recalibration/recalibration.h"
+#include "search/text/model_json.h"
 #include "server/studies/study_op_times.h"
 
 namespace autocfg::cli {
 namespace {
 
+// Returns true if --model takes the model's name for this model.
+bool IsPreset(const PredictionQuestion& question) {
+  auto preset = ModelPreset(question.model.name);
+  if (!preset.ok()) return false;
+  FillDefaults(*preset, question.workload.seq_len);
+  return *preset == question.model;
+}
+
 absl::Status WithoutOpTimes(const PredictionQuestion& question, const ThisMachineOptions& options,
                             std::string_view why) {
   const std::string db = options.database.empty() ? "" : fmt::format(" --db {}", ShellWord(options.database));
-  const std::string& named = options.model.empty() ? question.model.name : options.model;
-  return absl::FailedPreconditionError(fmt::format(
-      "--cluster: {}; autocfg search --predict-only --model {} --cluster {} --global-batch {} "
-      "--seq-len {} --precision {}{} measures them",
-      why, named.empty() ? "MODEL" : ShellWord(named), options.cluster, question.workload.global_batch,
-      question.workload.seq_len, Name(question.workload.precision), db));
+  // A search takes the model of an answer's file too.
+  std::string model = options.model.empty() ? options.input : options.model, of_file;
+  if (model.empty() && IsPreset(question)) model = question.model.name;
+  if (model.empty()) {
+    model = "MODEL.json";
+    of_file = options.study.empty()
+                  ? ", where MODEL.json is a file with the model"
+                  : fmt::format(
+                        ", where MODEL.json has the study's model: autocfg export --study {}{} --to "
+                        "autocfg --output MODEL.json writes it",
+                        ShellWord(options.study), db);
+  }
+  return absl::FailedPreconditionError(
+      fmt::format("--cluster: {}; autocfg search --predict-only --model {} --cluster {} --global-batch {} "
+                  "--seq-len {} --precision {}{} measures them{}",
+                  why, ShellWord(model), options.cluster, question.workload.global_batch,
+                  question.workload.seq_len, Name(question.workload.precision), db, of_file));
 }
 
 // Returns whether the time of `op` says that of `other` well enough: they differ in one size at most, as ops

@@ -11,9 +11,10 @@
 
 namespace autocfg::cli {
 
-// The options as given, for the command of an error; `model` and `database` may be empty.
+// The options as given, for the command of an error; all but `cluster` may be empty. `study`, `input`: what
+// the question is from, if `model` is empty: a study of the database, or the file of an answer.
 struct ThisMachineOptions {
-  std::string model, cluster, database;
+  std::string model, cluster, database, study, input;
 };
 
 // Returns the predictor of the question, whose cluster is this machine with `device`. Its intervals are those

@@ -1,7 +1,5 @@
 #include "cli/study/study_reader.h"
 
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "cli/client/study_names.h"
@@ -24,6 +22,11 @@ constexpr int kPage = 200;
 
 }  // namespace
 
+absl::Status InterruptedError(const v1::Study& study) {
+  return absl::FailedPreconditionError(
+      fmt::format("{} is interrupted; cancel it first, or run its search again", study.name()));
+}
+
 absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const ServiceOptions& options) {
   if (auto status = CheckServiceOptions(options); !status.ok()) return status;
   if (options.remote()) {
@@ -34,18 +37,13 @@ absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const ServiceOpti
   const std::string& database = options.database;
   const auto path = server::DatabasePath(database);
   if (!path.ok()) return path.status();
-  std::error_code error;
-  if (!std::filesystem::exists(*path, error)) {
-    if (error)
-      return absl::PermissionDeniedError(
-          fmt::format("{}: cannot be examined ({}); name another database", *path, error.message()));
-    if (!database.empty())
-      return absl::NotFoundError(
-          fmt::format("{}: no such database; name one that a search has created", *path));
+  const absl::Status exists = CheckDatabaseExists(*path);
+  if (absl::IsNotFound(exists) && database.empty()) {
     auto empty = server::OpenMemoryStore();
     if (!empty.ok()) return empty.status();
     return std::unique_ptr<StudyReader>(new StudyReader(*path, *std::move(empty), {}));
   }
+  if (!exists.ok()) return exists;
   const auto socket = SocketPath(*path);
   if (socket.ok() && IsListening(*socket))
     return std::unique_ptr<StudyReader>(new StudyReader(*path, nullptr, {.target = "unix:" + *socket}));

@@ -19,6 +19,10 @@
 
 namespace autocfg::cli {
 
+// Returns the FailedPrecondition of what needs a study that does not run, for one that runs by the database
+// while no search or server has that open.
+absl::Status InterruptedError(const v1::Study& study);
+
 class StudyReader {
  public:
   // Opens --coordinator, or else a database. A missing default database reads as empty. NotFound if a named

@@ -3,16 +3,15 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/input/files.h"
 #include "cli/input/option_values.h"
 #include "cli/input/service_options.h"
 #include "cli/terminal/console.h"
@@ -43,7 +42,8 @@ struct BackupArgs {
 
 int RunBackup(const BackupArgs& args) {
   if (args.output.empty()) return Fail(kExitUsage, "--output is missing; name the file to write");
-  const auto path = server::DatabasePath(args.database);
+  if (auto status = CheckRegularName(args.output); !status.ok()) return Fail(Where("--output", status));
+  const auto path = ExistingDatabase(args.database);
   if (!path.ok()) return Fail(path.status());
   std::signal(SIGXFSZ, SIG_IGN);  // so that a limit on the size of files is an error of the write
   const Interrupt interrupt;
@@ -85,7 +85,7 @@ struct CheckArgs {
 };
 
 int RunCheck(const CheckArgs& args) {
-  const auto path = server::DatabasePath(args.database);
+  const auto path = ExistingDatabase(args.database);
   if (!path.ok()) return Fail(path.status());
   const Interrupt interrupt;
   const auto check = server::CheckSqlite(*path, [&interrupt] { return interrupt.requested(); });
@@ -158,11 +158,8 @@ absl::StatusOr<server::RetentionLimits> LimitsOf(const PruneArgs& args) {
 int RunPrune(const PruneArgs& args) {
   const auto limits = LimitsOf(args);
   if (!limits.ok()) return Fail(limits.status());
-  const auto path = server::DatabasePath(args.database);
+  const auto path = ExistingDatabase(args.database);
   if (!path.ok()) return Fail(path.status());
-  std::error_code ignored;
-  if (!std::filesystem::exists(*path, ignored))
-    return Fail(kExitUsage, fmt::format("database {}: there is no such file", *path));
   std::signal(SIGXFSZ, SIG_IGN);  // so that a limit on the size of files is an error of the write
   auto store = server::OpenSqliteStore(*path);
   if (!store.ok()) return Fail(store.status());

@@ -1,19 +1,20 @@
 // autocfg db export, autocfg db import: a study as a file that another database takes.
 #include <csignal>
-#include <filesystem>
+#include <cstdint>
 #include <memory>
 #include <string>
-#include <system_error>
 
 #include "base/text.h"
-#include "cli/client/study_names.h"
+#include "cli/input/files.h"
 #include "cli/input/option_values.h"
 #include "cli/input/service_options.h"
 #include "cli/report/report.h"
+#include "cli/study/study_reader.h"
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "server/names/names.h"
 #include "server/portable/study_file.h"
 #include "server/store/sqlite/sqlite_store.h"
 
@@ -30,22 +31,33 @@ struct ExportStudyArgs {
   bool json = false;
 };
 
+// Returns the reason for which a study is not exported: `status`, or that its search was interrupted.
+absl::Status WhyNotExported(server::Store& store, std::int64_t id, const std::string& database,
+                            const absl::Status& status) {
+  if (!absl::IsFailedPrecondition(status)) return status;
+  const auto socket = SocketPath(database);
+  if (!socket.ok() || IsListening(*socket)) return status;
+  const auto study = store.GetStudy(id);
+  return study.ok() && study->state() == v1::STUDY_STATE_RUNNING ? InterruptedError(*study) : status;
+}
+
 int RunExportStudy(const ExportStudyArgs& args) {
   if (args.output.empty()) return Fail(kExitUsage, "--output is missing; name the file to write");
+  if (auto status = CheckRegularName(args.output); !status.ok()) return Fail(Where("--output", status));
   const auto id = ParseWhole("--study", args.study);
   if (!id.ok()) return Fail(id.status());
-  const auto path = server::DatabasePath(args.database);
+  const auto path = ExistingDatabase(args.database);
   if (!path.ok()) return Fail(path.status());
   std::signal(SIGXFSZ, SIG_IGN);  // so that a limit on the size of files is an error of the write
   const auto store = server::OpenSqliteStoreReadOnly(*path);
   if (!store.ok()) return Fail(store.status());
   const auto copy = server::ReadStudyCopy(**store, *id);
-  if (!copy.ok()) return Fail(copy.status());
-  const auto written = server::WriteStudyFile(args.output, *copy, args.force);
+  if (!copy.ok()) return Fail(WhyNotExported(**store, *id, *path, copy.status()));
+  const auto written = server::WriteStudyFile(args.output, *copy, *path, args.force);
   if (!written.ok()) return Fail(written.status());
   if (args.json) {
     return Answer(Json{{"database", *path},
-                       {"study", LastPart(copy->study.name())},
+                       {"study", *id},
                        {"output", args.output},
                        {"trials", written->trials},
                        {"bytes", written->bytes}}
@@ -78,6 +90,7 @@ struct ImportStudyArgs {
 };
 
 int RunImportStudy(const ImportStudyArgs& args) {
+  if (auto status = CheckDatabaseOption(args.database); !status.ok()) return Fail(status);
   const auto copy = server::ReadStudyFile(args.file);
   if (!copy.ok()) return Fail(copy.status());
   const auto path = server::DatabasePath(args.database);
@@ -88,15 +101,15 @@ int RunImportStudy(const ImportStudyArgs& args) {
   const auto study = (*store)->ImportStudy(*copy);
   if (!study.ok()) return Fail(Where(args.file, study.status()));
   store->reset();
+  const auto number = server::ParseStudyName(study->name());
+  if (!number.ok()) return Fail(number.status());
   if (args.json) {
-    return Answer(Json{{"database", *path},
-                       {"file", args.file},
-                       {"study", LastPart(study->name())},
-                       {"trials", copy->trials.size()}}
-                      .dump(2) +
-                  "\n");
+    return Answer(
+        Json{{"database", *path}, {"file", args.file}, {"study", *number}, {"trials", copy->trials.size()}}
+            .dump(2) +
+        "\n");
   }
-  return Answer(fmt::format("study {}: {}, {} trials\n", LastPart(study->name()), StateText(study->state()),
+  return Answer(fmt::format("study {}: {}, {} trials\n", *number, StateText(study->state()),
                             base::CountText(static_cast<std::int64_t>(copy->trials.size()))));
 }
 

@@ -141,6 +141,7 @@ absl::StatusOr<BestPlan> StoredQuestion(const ExplainArgs& args, PlanQuestionArg
   if (!reader.ok()) return reader.status();
   auto question = QuestionOfStudy(**reader, args.study);
   if (question.ok()) question->remote = args.service.remote();
+  if (!args.service.remote()) asked.study = args.study;
   return question;
 }
 

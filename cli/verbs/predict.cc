@@ -103,6 +103,7 @@ absl::StatusOr<InputQuestion> StoredOf(const PredictArgs& args, PlanQuestionArgs
   auto question = QuestionOfStudy(**reader, args.study);
   if (!question.ok()) return question.status();
   question->remote = args.service.remote();
+  if (!question->remote) asked.study = args.study;
   return InputQuestion{.question = *std::move(question)};
 }
 

@@ -66,6 +66,9 @@ StudyChange Deletion() {
           .in_file = [](server::Store& store, const std::string& name) -> absl::StatusOr<std::string> {
             const auto id = server::ParseStudyName(name);
             if (!id.ok()) return id.status();
+            // This process has the file, so nobody works on the study.
+            const auto study = store.GetStudy(*id);
+            if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING) return InterruptedError(*study);
             if (absl::Status status = store.DeleteStudy(*id, base::RandomId()); !status.ok()) return status;
             return kDeleted;
           }};

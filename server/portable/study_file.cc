@@ -1,10 +1,7 @@
 #include "server/portable/study_file.h"
 
-#include <sys/stat.h>
-
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -20,6 +17,8 @@
 #include "nlohmann/json.hpp"
 #include "server/names/names.h"
 #include "server/portable/study_checks.h"
+#include "server/store/lock_file.h"
+#include "server/store/output_file.h"
 
 namespace autocfg::server {
 namespace {
@@ -42,24 +41,8 @@ constexpr std::size_t kMostReasonBytes = 1000;
 
 std::string DigestText(std::uint64_t digest) { return fmt::format("{:016x}", digest); }
 
-absl::Status CannotWriteFile(const std::string& path, int error) {
-  const std::string message = fmt::format("{}: cannot be written: {}", path, std::strerror(error));
-  switch (error) {
-    case EEXIST:
-      return absl::AlreadyExistsError(
-          fmt::format("{}: exists; name another file, or replace it with --force", path));
-    case ENOENT: return absl::NotFoundError(message + "; name a file in an existing directory");
-    case EACCES:
-    case EPERM:
-    case EROFS: return absl::PermissionDeniedError(message + "; name a file that you may write");
-    case ENOTDIR:
-    case EISDIR:
-    case ENAMETOOLONG: return absl::InvalidArgumentError(message + "; name another file");
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG: return absl::FailedPreconditionError(message + "; free some space, or name a file elsewhere");
-    default: return absl::UnavailableError(message);
-  }
+absl::Status CannotReadStudyFile(const std::string& path, int error) {
+  return FileError(error != 0 ? error : EIO, fmt::format("{}: cannot be read", path));
 }
 
 // Reads a file line by line. Sums the digest of the lines before the last one read.
@@ -86,9 +69,10 @@ class Lines {
     line_.clear();
     std::string part(std::size_t{64} << 10, '\0');
     while (true) {
+      errno = 0;
       file_.getline(part.data(), static_cast<std::streamsize>(part.size()));
       const auto got = static_cast<std::size_t>(file_.gcount());
-      if (file_.bad()) return absl::UnavailableError(fmt::format("{}: cannot be read", path_));
+      if (file_.bad()) return CannotReadStudyFile(path_, errno);
       if (file_.eof()) return Error("the file is cut off; copy it again");
       const bool ended = !file_.fail();
       line_.append(part.data(), ended ? got - 1 : got);
@@ -189,14 +173,11 @@ absl::StatusOr<Store::StudyCopy> ReadStudyCopy(Store& store, std::int64_t id) {
 }
 
 absl::StatusOr<WrittenStudyFile> WriteStudyFile(const std::string& path, const Store::StudyCopy& copy,
-                                                bool replace) {
-  if (path.empty()) return absl::InvalidArgumentError("an empty file name; name the file to write");
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    return absl::InvalidArgumentError(fmt::format("{}: is a directory; name a file", path));
-  if (!replace && std::filesystem::exists(path, ignored)) return CannotWriteFile(path, EEXIST);
-  base::AtomicFile file(base::FollowLinks(path).string());
-  if (const std::error_code error = file.Open(0600); error) return CannotWriteFile(path, error.value());
+                                                const std::string& database, bool replace) {
+  const auto checked = CheckOutputFile(path, database, replace);
+  if (!checked.ok()) return checked.status();
+  base::AtomicFile file(checked->path);
+  if (const std::error_code error = file.Open(0600); error) return CannotWriteOutput(path, error.value());
   WrittenStudyFile written;
   std::uint64_t digest = base::kFnv1aOfNothing;
   std::error_code failed;
@@ -222,7 +203,7 @@ absl::StatusOr<WrittenStudyFile> WriteStudyFile(const std::string& path, const S
   written.trials = static_cast<std::int64_t>(copy.trials.size());
   append(Json{{"trials", written.trials}, {"digest", DigestText(digest)}}.dump());
   if (!failed) failed = file.Finish(replace);
-  if (failed) return CannotWriteFile(path, failed.value());
+  if (failed) return CannotWriteOutput(path, failed.value());
   return written;
 }
 
@@ -231,14 +212,16 @@ absl::StatusOr<Store::StudyCopy> ReadStudyFile(const std::string& path) {
   const auto kind = std::filesystem::status(path, error).type();
   if (kind == std::filesystem::file_type::not_found)
     return absl::NotFoundError(fmt::format("{}: there is no such file", path));
+  if (kind == std::filesystem::file_type::none) return CannotReadStudyFile(path, error.value());
   if (kind != std::filesystem::file_type::regular)
     return absl::InvalidArgumentError(fmt::format("{}: is not a regular file; name one", path));
   if (const auto bytes = std::filesystem::file_size(path, error); error || bytes > kMostStudyFileBytes) {
     return absl::InvalidArgumentError(fmt::format("{}: is larger than {}, the most that is read", path,
                                                   base::BytesText(kMostStudyFileBytes)));
   }
+  errno = 0;
   Lines lines(path);
-  if (!lines.opened()) return absl::PermissionDeniedError(fmt::format("{}: cannot be read", path));
+  if (!lines.opened()) return CannotReadStudyFile(path, errno);
   Store::StudyCopy copy;
   std::int64_t trials = 0;
   if (absl::Status status = lines.Next(); !status.ok()) return status;

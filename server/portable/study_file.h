@@ -26,11 +26,12 @@ struct WrittenStudyFile {
   std::size_t bytes = 0;
   std::int64_t trials = 0;
 };
-// Writes the file whole or not at all. AlreadyExists: it exists and `replace` is not set. NotFound,
-// InvalidArgument, PermissionDenied, FailedPrecondition, Unavailable: it cannot be written. Messages name the
-// file.
+// Writes the file whole or not at all. `database`: the file that the copy is from, which is never replaced.
+// AlreadyExists: the file exists and `replace` is not set. InvalidArgument: it is not a regular file, or
+// belongs to that database or to another one in use. NotFound, PermissionDenied, FailedPrecondition,
+// Unavailable: it cannot be written. Messages name the file.
 absl::StatusOr<WrittenStudyFile> WriteStudyFile(const std::string& path, const Store::StudyCopy& copy,
-                                                bool replace);
+                                                const std::string& database, bool replace);
 
 // Reads and checks a file. NotFound, PermissionDenied, Unavailable: it cannot be read. InvalidArgument: it is
 // no such file, is cut off or damaged, has a newer version, or what it says cannot be; names the line.

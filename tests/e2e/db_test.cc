@@ -109,8 +109,13 @@ TEST_F(DbTest, StudiesArePausedResumedAndDeletedInTheFile) {
   };
   expect_answer("pause", "2", "study 2 paused\n");
   expect_answer("resume", "2", "study 2 resumed: it goes on once a server has the database\n");
-  ExpectFails({"delete", "2", "--db", database_}, 2, "cancel or pause it first");
+  EXPECT_EQ(RunJson({"studies", "--db", database_})[0].at("state"), "interrupted");
+  const std::string interrupted = "studies/2 is interrupted; cancel it first, or run its search again";
+  ExpectFails({"delete", "2", "--db", database_}, 2, interrupted);
+  ExpectFails({"db", "export", "--db", database_, "--study", "2", "--output", home_ / "no"}, 2, interrupted);
   expect_answer("pause", "2", "study 2 paused\n");
+  ExpectFails({"db", "export", "--db", database_, "--study", "2", "--output", home_ / "no"}, 2,
+              "studies/2 has not ended; wait for its end, or cancel it");
   const Finished weighed = Run({"update", "2", "--weight", "2.5", "--db", database_});
   EXPECT_EQ(weighed.out, "study 2 has weight 2.5\n") << weighed.err;
   EXPECT_EQ(RunJson({"studies", "--db", database_})[0].at("weight"), 2.5);
@@ -148,9 +153,9 @@ TEST_F(DbTest, AStudyMovesToAnotherDatabase) {
   ExpectFails({"db", "export", "--db", database_, "--study", "7", "--output", home_ / "no"}, 2, "studies/7");
   EXPECT_EQ(
       RunJson({"db", "export", "--db", database_, "--study", "1", "--output", file, "--force"}).at("study"),
-      "1");
+      1);
 
-  EXPECT_EQ(RunJson({"db", "import", file, "--db", other}).at("study"), "1");
+  EXPECT_EQ(RunJson({"db", "import", file, "--db", other}).at("study"), 1);
   const Finished again = Run({"db", "import", file, "--db", other});
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("study 2: done, "));
@@ -180,10 +185,22 @@ TEST_F(DbTest, AStudyMovesToAnotherDatabase) {
   const std::string cut = home_.Write("cut.jsonl", text.substr(0, text.size() / 2));
   ExpectFails({"db", "import", cut, "--db", other}, 2, "cut off");
   ExpectFails({"db", "import", database_, "--db", other}, 2, database_);
+  ExpectFails({"db", "import", file, "--db", home_ / "nosuch/x.db"}, 2, "nosuch is not a directory");
+  EXPECT_FALSE(std::filesystem::exists(home_ / "nosuch"));
   EXPECT_EQ(RunJson({"studies", "--db", other}).size(), 2u);
   const auto used = server::OpenSqliteStore(other);
   ASSERT_TRUE(used.ok()) << used.status();
   ExpectFails({"db", "import", file, "--db", other}, 2, fmt::format("process {}", ::getpid()));
+}
+
+TEST_F(DbTest, ExportNeverReplacesTheDatabase) {
+  const auto expect_refused = [&](const std::string& output, const std::string& words) {
+    ExpectFails({"db", "export", "--db", database_, "--study", "1", "--output", output, "--force"}, 2, words);
+  };
+  expect_refused(database_, database_ + ": is the database itself; name another file");
+  expect_refused(database_ + "-wal", "belongs to the database");
+  expect_refused("/dev/null", "/dev/null: is not a regular file; name one");
+  EXPECT_EQ(RunJson({"studies", "--db", database_}).size(), 1u);
 }
 
 TEST_F(DbTest, PrunesWhatIsOld) {

@@ -49,6 +49,42 @@ TEST_F(LocalPredictionTest, WithoutOpTimesNamesTheCommandThatMeasuresThem) {
   }
 }
 
+// The command must take a model that is no preset, which is "smallest" here.
+TEST_F(LocalPredictionTest, TheCommandNamesAFileWithTheModelOfTheQuestion) {
+  const std::string found = home_ / "best.json";
+  const Finished searched = Run("search", {"--predict-only", "--save", "--output", found});
+  ASSERT_EQ(searched.exit_code, 0) << searched.err;
+  ASSERT_EQ(RunAutocfg(home_, {"search", "--predict-only", "--save", "--db", database_, "--model",
+                               "gpt2-tiny", "--cluster", "local:1x1", "--global-batch", "2"})
+                .exit_code,
+            0);
+  const auto error_of = [&](const std::vector<std::string>& question) {
+    // Nobody has timed ops in fp64.
+    std::vector<std::string> args = {"predict", "--db", database_, "--precision", "fp64"};
+    args.insert(args.end(), question.begin(), question.end());
+    const Finished finished = RunAutocfg(home_, args);
+    EXPECT_EQ(finished.exit_code, 2) << finished.err;
+    return finished.err;
+  };
+  const std::string of_study = error_of({"--study", "1"});
+  EXPECT_THAT(of_study, HasSubstr("; autocfg search --predict-only --model MODEL.json --cluster local:1x"));
+  EXPECT_THAT(of_study, HasSubstr(" measures them, where MODEL.json has the study's model: autocfg export "
+                                  "--study 1 --db " +
+                                  database_ + " --to autocfg --output MODEL.json writes it"));
+  EXPECT_THAT(error_of({"--input", found}), HasSubstr(" --predict-only --model " + found + " --cluster"));
+  EXPECT_THAT(error_of({"--study", "2"}), HasSubstr(" --predict-only --model gpt2-tiny --cluster"));
+
+  // As it says.
+  const std::string model = home_ / "MODEL.json";
+  const Finished exported =
+      RunAutocfg(home_, {"export", "--study", "1", "--db", database_, "--to", "autocfg", "--output", model});
+  ASSERT_EQ(exported.exit_code, 0) << exported.err;
+  EXPECT_EQ(RunAutocfg(home_, {"search", "--predict-only", "--db", database_, "--model", model, "--cluster",
+                               "local:1x2", "--global-batch", "4"})
+                .exit_code,
+            0);
+}
+
 TEST_F(LocalPredictionTest, KeptOpTimesAnswerWithoutAStudy) {
   const std::string build = base::BuildId();
   if (build.ends_with("-dirty") || build.ends_with("+unknown"))

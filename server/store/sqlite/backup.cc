@@ -4,11 +4,8 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <optional>
-#include <string_view>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -20,7 +17,7 @@
 #include "base/os/atomic_file.h"
 #include "base/text.h"
 #include "fmt/format.h"
-#include "server/store/inode_lock.h"
+#include "server/store/output_file.h"
 #include "server/store/sqlite/sqlite_file.h"
 #include "server/store/sqlite/stop_watch.h"
 
@@ -30,35 +27,6 @@ namespace {
 constexpr int kPagesPerStep = 2048;                        // 8 MiB
 constexpr std::int64_t kMapBytes = std::int64_t{1} << 40;  // SQLite lowers it to its own limit
 constexpr int kPrimaryCode = 0xff;  // mask: an error code of SQLite without its extension
-
-// Files that SQLite and the programs keep beside a database.
-constexpr std::string_view kCompanions[] = {"-wal", "-shm", "-journal", ".lock", ".sock"};
-
-absl::Status Existing(const std::string& output) {
-  return absl::AlreadyExistsError(
-      fmt::format("{}: exists; name another file, or replace it with --force", output));
-}
-
-// A full disk is FailedPrecondition, because another file may do; ResourceExhausted is a service without
-// room.
-absl::Status CannotWrite(const std::string& output, int error) {
-  const std::string message = fmt::format("{}: cannot be written: {}", output, std::strerror(error));
-  switch (error) {
-    case EEXIST: return Existing(output);
-    case ENOENT: return absl::NotFoundError(message + "; name a file in an existing directory");
-    case EACCES:
-    case EPERM:
-    case EROFS: return absl::PermissionDeniedError(message + "; name a file that you may write");
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG: return absl::FailedPreconditionError(message + "; free some space, or name a file elsewhere");
-    case ENOTDIR:
-    case EISDIR:
-    case ENAMETOOLONG:
-    case ELOOP: return absl::InvalidArgumentError(message + "; name another file");
-    default: return absl::UnavailableError(message);
-  }
-}
 
 absl::Status Stopped() { return absl::CancelledError("the backup was stopped"); }
 
@@ -71,51 +39,6 @@ int LastError(SQLite::Database& db) {
   int error = 0;
   sqlite3_file_control(db.getHandle(), "main", SQLITE_FCNTL_LAST_ERRNO, &error);
   return error != 0 ? error : EIO;
-}
-
-struct Output {
-  std::string path;               // with symbolic links resolved
-  std::optional<InodeLock> lock;  // on the file that is replaced, so that nobody opens it as a database
-};
-
-absl::StatusOr<Output> CheckOutput(const std::string& given, const std::string& database, bool replace) {
-  if (given.empty()) return absl::InvalidArgumentError("an empty file name; name the file to write");
-  std::error_code error;
-  const std::filesystem::path path =
-      std::filesystem::weakly_canonical(std::filesystem::absolute(base::FollowLinks(given), error), error);
-  if (error) return CannotWrite(given, error.value());
-  Output output{.path = path.string(), .lock = std::nullopt};
-  const bool exists = std::filesystem::exists(path, error);
-  if (exists && std::filesystem::is_directory(path, error))
-    return absl::InvalidArgumentError(fmt::format("{}: is a directory; name a file", given));
-  if (exists && !std::filesystem::is_regular_file(path, error))
-    return absl::InvalidArgumentError(fmt::format("{}: is not a regular file; name one", given));
-  if (exists && std::filesystem::equivalent(path, database, error))
-    return absl::InvalidArgumentError(fmt::format("{}: is the database itself; name another file", given));
-  for (const std::string_view suffix : kCompanions) {
-    const std::string companion = database + std::string(suffix);
-    if (output.path == companion || (exists && std::filesystem::equivalent(path, companion, error))) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: belongs to the database {}; name another file", given, database));
-    }
-  }
-  if (exists) {
-    if (!replace) return Existing(given);
-    auto lock = InodeLock::Acquire(output.path);
-    if (absl::IsFailedPrecondition(lock.status()))
-      return absl::InvalidArgumentError(fmt::format("{}: is a database in use; name another file", given));
-    if (!lock.ok()) return lock.status();
-    output.lock.emplace(*std::move(lock));
-  }
-  // SQLite would apply the log to the copy.
-  for (const char* const suffix : {"-wal", "-journal"}) {
-    if (const auto bytes = std::filesystem::file_size(output.path + suffix, error); !error && bytes > 0) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: there is {}{}, the log of another database of this name; name another file", given,
-                      given, suffix));
-    }
-  }
-  return output;
 }
 
 // Marks a copy as a file without a write-ahead log, as SQLite's file format says. Else whoever reads it would
@@ -155,7 +78,8 @@ class Snapshot {
   // Copies all pages into the new, empty file, in the order of the database's file. `output`: the file's name
   // in messages.
   absl::Status CopyTo(base::AtomicFile& file, const std::string& output, const std::function<bool()>& stop) {
-    if (const std::error_code error = file.Reserve(bytes_); error) return CannotWrite(output, error.value());
+    if (const std::error_code error = file.Reserve(bytes_); error)
+      return CannotWriteOutput(output, error.value());
     std::optional<SQLite::Database> copy;
     try {
       // Nobody else has the file, and it is deleted after an error.
@@ -173,9 +97,9 @@ class Snapshot {
       LeaveWriteAheadLog(file.temporary());
     } catch (const SQLite::Exception& exception) {
       const int code = exception.getErrorCode();
-      if ((code & kPrimaryCode) == SQLITE_FULL) return CannotWrite(output, ENOSPC);
+      if ((code & kPrimaryCode) == SQLITE_FULL) return CannotWriteOutput(output, ENOSPC);
       if (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_TRUNCATE || code == SQLITE_IOERR_CLOSE)
-        return CannotWrite(output, copy ? LastError(*copy) : EIO);
+        return CannotWriteOutput(output, copy ? LastError(*copy) : EIO);
       return StatusOf(SQLite::Exception(exception.what(), code & kPrimaryCode), path());
     }
     if (reader_.immutable && (StateOf(path()) != state_ || StateOf(path() + "-wal"))) {
@@ -243,10 +167,10 @@ absl::StatusOr<Backup> BackUpSqlite(const std::string& database, const std::stri
                                     const BackupOptions& options) {
   auto snapshot = Snapshot::Open(database);
   if (!snapshot.ok()) return snapshot.status();
-  const auto checked = CheckOutput(output, snapshot->path(), options.replace);
+  const auto checked = CheckOutputFile(output, snapshot->path(), options.replace);
   if (!checked.ok()) return checked.status();
   base::AtomicFile file(checked->path);
-  if (const std::error_code error = file.Open(0600); error) return CannotWrite(output, error.value());
+  if (const std::error_code error = file.Open(0600); error) return CannotWriteOutput(output, error.value());
   if (absl::Status status = snapshot->CopyTo(file, output, options.stop); !status.ok()) return status;
   Backup backup;
   backup.database = snapshot->path();
@@ -255,7 +179,7 @@ absl::StatusOr<Backup> BackUpSqlite(const std::string& database, const std::stri
     return status;
   if (options.stop && options.stop()) return Stopped();
   if (const std::error_code error = file.Finish(options.replace); error)
-    return CannotWrite(output, error.value());
+    return CannotWriteOutput(output, error.value());
   return backup;
 }
 

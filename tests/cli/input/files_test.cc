@@ -44,6 +44,9 @@ TEST(Files, DevicesAndPipesAreWrittenInPlace) {
   EXPECT_TRUE(WriteFileAtomically("/dev/null", "text").ok());
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
   EXPECT_TRUE(absl::IsInvalidArgument(ReplaceablePath("/dev/null").status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(ReplaceablePath("-").status()));
+  EXPECT_EQ(CheckWritable("-").message().find("regular file"), std::string::npos)
+      << "standard output will do";
   const ScratchDirectory dir;
   const auto pipe = dir / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <random>
@@ -19,6 +20,7 @@
 #include "server/studies/search_problem.h"
 #include "tests/server/store/study_edits.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/unprivileged.h"
 
 namespace autocfg::server {
 namespace {
@@ -138,7 +140,7 @@ class StudyFileTest : public testing::Test {
   std::string Export() {
     const auto copy = ReadStudyCopy(*store_, EndedStudy());
     EXPECT_TRUE(copy.ok()) << copy.status();
-    const auto written = WriteStudyFile(path_, *copy, /*replace=*/true);
+    const auto written = WriteStudyFile(path_, *copy, /*database=*/"", /*replace=*/true);
     EXPECT_TRUE(written.ok()) << written.status();
     return TextOf(path_);
   }
@@ -168,7 +170,7 @@ TEST_F(StudyFileTest, AnotherDatabaseHasEverything) {
   const std::int64_t id = EndedStudy();
   const auto copy = ReadStudyCopy(*store_, id);
   ASSERT_TRUE(copy.ok()) << copy.status();
-  const auto written = WriteStudyFile(path_, *copy, /*replace=*/false);
+  const auto written = WriteStudyFile(path_, *copy, /*database=*/"", /*replace=*/false);
   ASSERT_TRUE(written.ok()) << written.status();
   EXPECT_EQ(written->trials, 2);
   EXPECT_EQ(written->bytes, TextOf(path_).size());
@@ -212,12 +214,42 @@ TEST_F(StudyFileTest, OnlyEndedStudiesAreExported) {
 TEST_F(StudyFileTest, ExistingFilesAreKept) {
   WriteText(path_, "old");
   const auto copy = ReadStudyCopy(*store_, EndedStudy());
-  EXPECT_TRUE(absl::IsAlreadyExists(WriteStudyFile(path_, *copy, false).status()));
+  const auto write = [&](const std::string& path, bool replace) {
+    return WriteStudyFile(path, *copy, /*database=*/"", replace).status();
+  };
+  EXPECT_TRUE(absl::IsAlreadyExists(write(path_, false)));
   EXPECT_EQ(TextOf(path_), "old");
-  EXPECT_TRUE(WriteStudyFile(path_, *copy, true).ok());
-  EXPECT_TRUE(absl::IsInvalidArgument(WriteStudyFile(dir_.path().string(), *copy, true).status()));
-  EXPECT_TRUE(absl::IsNotFound(WriteStudyFile(dir_.File("no/where"), *copy, true).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(WriteStudyFile("", *copy, true).status()));
+  EXPECT_TRUE(write(path_, true).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(write(dir_.path().string(), true)));
+  EXPECT_TRUE(absl::IsNotFound(write(dir_.File("no/where"), true)));
+  EXPECT_TRUE(absl::IsInvalidArgument(write("", true)));
+}
+
+TEST_F(StudyFileTest, NeverReplacesADatabaseInUseOrASpecialFile) {
+  const auto copy = ReadStudyCopy(*store_, EndedStudy());
+  const std::string database = dir_.File("a.db"), pipe = dir_.File("pipe");
+  WriteText(database, "a database");
+  ASSERT_EQ(symlink(database.c_str(), dir_.File("soft.db").c_str()), 0);
+  ASSERT_EQ(link(database.c_str(), dir_.File("hard.db").c_str()), 0);
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const auto expect_refused = [&](const std::string& path, const std::string& words) {
+    const absl::Status status = WriteStudyFile(path, *copy, database, /*replace=*/true).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << path << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(words));
+  };
+  for (const std::string& path : {database, dir_.File("soft.db"), dir_.File("hard.db")})
+    expect_refused(path, "is the database itself");
+  for (const char* suffix : {"-wal", "-shm", "-journal", ".lock", ".sock"})
+    expect_refused(database + suffix, "belongs to the database");
+  const auto other = OpenSqliteStore(dir_.File("other.db"));
+  ASSERT_TRUE(other.ok()) << other.status();
+  expect_refused(dir_.File("other.db"), "is a database in use");
+  for (const std::string& path : {pipe, std::string("/dev/null")})
+    expect_refused(path, "is not a regular file");
+  EXPECT_EQ(TextOf(database), "a database");
+  struct stat info {};
+  ASSERT_EQ(::stat(pipe.c_str(), &info), 0);
+  EXPECT_TRUE(S_ISFIFO(info.st_mode));
 }
 
 TEST_F(StudyFileTest, FilesThatAreNone) {
@@ -229,6 +261,25 @@ TEST_F(StudyFileTest, FilesThatAreNone) {
   }
   WriteText(path_, std::string(100'000, '[') + "\n");
   ExpectRefused("line 1: this is not a study");
+}
+
+TEST_F(StudyFileTest, SaysWhyAFileCannotBeRead) {
+  Export();
+  const std::filesystem::path hidden = dir_.path() / "hidden";
+  std::filesystem::create_directory(hidden);
+  ASSERT_EQ(chmod(dir_.path().c_str(), 0755), 0);
+  ASSERT_EQ(chmod(path_.c_str(), 0), 0);
+  ASSERT_EQ(chmod(hidden.c_str(), 0), 0);
+  for (const std::string& path : {path_, (hidden / "study.jsonl").string()}) {
+    const absl::Status status = [&] {
+      const Unprivileged user;
+      return ReadStudyFile(path).status();
+    }();
+    EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(path + ": cannot be read: Permission denied; give this user access"));
+  }
+  chmod(hidden.c_str(), 0700);  // so that it can be removed
 }
 
 TEST_F(StudyFileTest, EachCutIsRefused) {

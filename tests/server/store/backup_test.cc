@@ -202,6 +202,12 @@ TEST_F(BackupTest, RefusesWhatItCannotWrite) {
   ExpectRefused(dir_.File("directory"), invalid, "is a directory", {.replace = true});
   ExpectRefused(dir_.File("pipe"), invalid, "is not a regular file", {.replace = true});
   ExpectRefused("/dev/null", invalid, "is not a regular file", {.replace = true});
+  // As /dev/stdout is a link to a pipe, whose target is not a path.
+  int ends[2] = {};
+  ASSERT_EQ(pipe(ends), 0);
+  std::filesystem::create_symlink(fmt::format("/proc/self/fd/{}", ends[1]), dir_.File("stdout"));
+  ExpectRefused(dir_.File("stdout"), invalid, "is not a regular file");
+  for (const int end : ends) close(end);
   ExpectRefused(dir_.File("nowhere/copy.db"), absl::StatusCode::kNotFound, "existing directory");
   ExpectRefused("/proc/nowhere.db", absl::StatusCode::kNotFound, "cannot be written");
 }
