@@ -13,6 +13,7 @@
 #include "proto/convert/export_convert.h"
 #include "proto/convert/result_convert.h"
 #include "proto/convert/spec_convert.h"
+#include "search/plan/memory_margin.h"
 #include "search/plan/plan_text.h"
 #include "search/predict/predict_plan.h"
 #include "search/question/prediction_json.h"
