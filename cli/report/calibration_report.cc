@@ -101,8 +101,7 @@ std::string UnexplainedText(const ClusterFit& fit) {
   return fmt::format(
       "the fit does not explain these steps: half of them are off by a factor of {:.2f} or more; check the "
       "unit of the times, the precision, recompute and attention of the rows, and --cluster, or give "
-      "--cluster a "
-      "file whose figures are nearer",
+      "--cluster a file whose figures are nearer",
       median);
 }
 

@@ -42,14 +42,15 @@ StepJson RowOf(const StepFigures& figures) {
           {"memory_bytes", figures.memory_bytes ? StepJson(*figures.memory_bytes) : StepJson(nullptr)}};
 }
 
-// Returns the last bytes of a file of `size` bytes, as many as a row has at most; empty if it cannot be read.
+// Returns the last bytes of a file of `size` bytes, as many as a row has at most. A file that may only be
+// written counts as ending with a whole row.
 std::string LastBytesOf(const std::string& path, off_t size) {
   constexpr off_t kMostRowBytes = 4096;
   std::string end(static_cast<std::size_t>(std::min(size, kMostRowBytes)), '\0');
   std::ifstream file(path, std::ios::binary);
   file.seekg(size - static_cast<off_t>(end.size()));
   file.read(end.data(), static_cast<std::streamsize>(end.size()));
-  return file ? end : "";
+  return file ? end : "\n";
 }
 
 absl::Status LogError(const std::string& path, int error) {

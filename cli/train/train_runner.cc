@@ -101,7 +101,8 @@ void ShowRankLogs(const worker::JobResult& result) {
   }
 }
 
-// `checkpoint`: the directory of --checkpoint, or empty.
+// Returns how a run that failed continues; empty if it has no checkpoint. `checkpoint`: the directory of
+// --checkpoint, or empty.
 std::string HowToContinue(const std::string& checkpoint) {
   const bool continues = !checkpoint.empty() && HoldsCheckpoint(checkpoint);
   return continues ? "; continue with --resume " + ShellWord(checkpoint) : "";

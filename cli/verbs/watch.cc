@@ -98,8 +98,7 @@ std::string NobodyText(const StudyReader& reader, const v1::Study& study) {
   if (const auto process = reader.Worker()) {
     return fmt::format(
         "study {} is {}, and process {} that works on it does not answer; if it is stopped, let it go on "
-        "(fg, or "
-        "kill -CONT {})",
+        "(fg, or kill -CONT {})",
         number, reader.StateOf(study), *process, *process);
   }
   return fmt::format("study {} is {}, and no process works on it; run its search again to resume it", number,
