@@ -12,6 +12,8 @@ add_custom_target(unit_tests)
 # And those of the label sanitized.
 add_custom_target(sanitized_tests)
 add_dependencies(sanitized_tests unit_tests)
+# Those of the label threads.
+add_custom_target(threads_tests)
 
 add_library(autocfg_flags INTERFACE)
 target_include_directories(autocfg_flags INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
@@ -107,11 +109,15 @@ function(autocfg_sanitizer_environment name)
   endif()
 endfunction()
 
-# autocfg_tests(NAME DIR dir LABEL label [SANITIZED] DEPS target... [TIMEOUT s]): builds one test program from every
-# *_test.cc directly in DIR. ctest runs it as one test with the given label; with SANITIZED, with the label sanitized too, since the
-# sanitizers run it beside the unit tests. The target unit_tests builds those of the label unit, sanitized_tests those and these.
+# autocfg_tests(NAME DIR dir LABEL label [SANITIZED] [THREADS] [PROOF] DEPS target... [TIMEOUT s] [SHARDS n]): builds one test program
+# from every *_test.cc directly in DIR. ctest runs it as one test with the given label, or as n tests NAME_1 to NAME_n, each of which runs
+# every n-th test of the program.
+#
+# Further labels: SANITIZED: sanitized, which the sanitizers run beside the unit tests. THREADS: threads, which the thread sanitizer runs
+# in continuous integration. PROOF: proof, whose failure continuous integration never repeats. The targets unit_tests, sanitized_tests and
+# threads_tests build the programs of these labels.
 function(autocfg_tests name)
-  cmake_parse_arguments(ARG "SANITIZED" "LABEL;TIMEOUT" "DIR;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "SANITIZED;THREADS;PROOF" "LABEL;TIMEOUT;SHARDS" "DIR;DEPS" ${ARGN})
   list(TRANSFORM ARG_DIR PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" OUTPUT_VARIABLE patterns)
   list(TRANSFORM patterns APPEND "/*_test.cc")
   file(GLOB sources CONFIGURE_DEPENDS ${patterns})
@@ -137,11 +143,30 @@ function(autocfg_tests name)
   if(ARG_LABEL STREQUAL "unit")
     add_dependencies(unit_tests ${name})
   endif()
-  if(ARG_SANITIZED)
-    list(APPEND ARG_LABEL sanitized)
-    add_dependencies(sanitized_tests ${name})
+  foreach(label sanitized threads proof)
+    string(TOUPPER ${label} option)
+    if(ARG_${option})
+      list(APPEND ARG_LABEL ${label})
+      if(TARGET ${label}_tests)
+        add_dependencies(${label}_tests ${name})
+      endif()
+    endif()
+  endforeach()
+  set(tests ${name})
+  if(ARG_SHARDS)
+    set(tests)
+    foreach(shard RANGE 1 ${ARG_SHARDS})
+      list(APPEND tests ${name}_${shard})
+    endforeach()
   endif()
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
-  autocfg_sanitizer_environment(${name})
+  set(index 0)
+  foreach(test IN LISTS tests)
+    add_test(NAME ${test} COMMAND ${name})
+    set_tests_properties(${test} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
+    if(ARG_SHARDS)
+      set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT GTEST_TOTAL_SHARDS=${ARG_SHARDS} GTEST_SHARD_INDEX=${index})
+      math(EXPR index "${index} + 1")
+    endif()
+    autocfg_sanitizer_environment(${test})
+  endforeach()
 endfunction()

@@ -10,6 +10,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/build_paths.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
+#include "tests/support/missing_path.h"
 
 namespace autocfg::cli {
 namespace {
@@ -109,7 +110,7 @@ TEST(Checks, WarnsAboutFewDescriptors) {
 
 TEST(Checks, MissingTrainer) {
   EXPECT_EQ(CheckTrainer("").state, CheckState::kMissing);
-  const Check gone = CheckTrainer("/nonexistent/autocfg-trainer");
+  const Check gone = CheckTrainer(Missing("/nonexistent/autocfg-trainer"));
   EXPECT_EQ(gone.state, CheckState::kMissing);
   EXPECT_THAT(gone.advice, HasSubstr("AUTOCFG_TRAINER"));
   EXPECT_EQ(CheckEngine("/bin/false").state, CheckState::kMissing) << "a program that is no trainer";
@@ -152,7 +153,7 @@ TEST(Doctor, FailsForAFileThatIsNoDatabase) {
 
 TEST(Doctor, ReportsABrokenEngine) {
   const ScratchDirectory home;
-  setenv("AUTOCFG_TRAINER", "/nonexistent/autocfg-trainer", 1);
+  setenv("AUTOCFG_TRAINER", Missing("/nonexistent/autocfg-trainer").c_str(), 1);
   const auto finished = RunAutocfg(home, {"doctor"});
   unsetenv("AUTOCFG_TRAINER");
   EXPECT_EQ(finished.exit_code, 1);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/cli/one_clear_line.h"
+#include "tests/support/missing_path.h"
 
 namespace autocfg::cli {
 namespace {
@@ -39,17 +40,17 @@ std::vector<DbCase> DbCases() {
        2,
        {"autocfg.db: no such database; name one that a search has created"}},
       {"CheckInNoDirectory",
-       {"db", "check", "--db", "/nonexistent/x.db"},
+       {"db", "check", "--db", Missing("/nonexistent/x.db")},
        2,
-       {"--db: /nonexistent/x.db: /nonexistent is not a directory; make it"}},
+       {Missing("--db: /nonexistent/x.db: /nonexistent is not a directory; make it")}},
       {"PruneInNoDirectory",
-       {"db", "prune", "--db", "/nonexistent/x.db"},
+       {"db", "prune", "--db", Missing("/nonexistent/x.db")},
        2,
-       {"--db: /nonexistent/x.db: /nonexistent is not a directory; make it"}},
+       {Missing("--db: /nonexistent/x.db: /nonexistent is not a directory; make it")}},
       {"ImportIntoNoDirectory",
-       {"db", "import", "s.jsonl", "--db", "/nonexistent/x.db"},
+       {"db", "import", "s.jsonl", "--db", Missing("/nonexistent/x.db")},
        2,
-       {"--db: /nonexistent/x.db: /nonexistent is not a directory; make it"}},
+       {Missing("--db: /nonexistent/x.db: /nonexistent is not a directory; make it")}},
       {"PruneOlderThanWords", {"db", "prune", "--older-than", "last week"}, 2, {"--older-than: 'last week'"}},
       {"PruneOlderThanNoUnit",
        {"db", "prune", "--older-than", "1x"},
@@ -74,9 +75,12 @@ std::vector<DbCase> DbCases() {
        {"db", "export", "--db", "x.db", "--study", "first", "--output", "s.jsonl"},
        2,
        {"--study: invalid value 'first'"}},
-      {"ImportOfNothing", {"db", "import", "/nonexistent/s.jsonl"}, 2, {"/nonexistent/s.jsonl: there is no"}},
+      {"ImportOfNothing",
+       {"db", "import", Missing("/nonexistent/s.jsonl")},
+       2,
+       {Missing("/nonexistent/s.jsonl: there is no")}},
       {"ImportWithoutFile", {"db", "import"}, 2, {"FILE"}},
-      {"BackupToNowhere", {"db", "backup", "--db", "/nonexistent/x.db"}, 2, {"--output is missing"}},
+      {"BackupToNowhere", {"db", "backup", "--db", Missing("/nonexistent/x.db")}, 2, {"--output is missing"}},
       {"BackupOfNothing",
        {"db", "backup", "--db", "nope.db", "--output", "copy.db"},
        2,

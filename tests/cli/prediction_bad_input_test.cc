@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tests/cli/one_clear_line.h"
+#include "tests/support/missing_path.h"
 
 namespace autocfg::cli {
 namespace {
@@ -95,7 +96,8 @@ TEST(PredictionBadInput, RejectsEmptyValues) {
 TEST(PredictionBadInput, RejectsOptionsOfOtherVerbs) {
   ExpectOneClearLine(Ask("explain", "--against", "tp=7"), 2, {"--against: illegal plan tp=7"});
   ExpectOneClearLine(Ask("explain", "--against", "best"), 2, {"--against: 'best'"});
-  ExpectOneClearLine(Ask("predict", "--trace", "/nonexistent/t.json"), 2, {"--trace: /nonexistent/t.json"});
+  ExpectOneClearLine(Ask("predict", "--trace", Missing("/nonexistent/t.json")), 2,
+                     {Missing("--trace: /nonexistent/t.json")});
   ExpectOneClearLine({"predict", "--requests", "r.jsonl", "--model", "gpt2-tiny"}, 2,
                      {"--requests", "--model"});
   ExpectOneClearLine({"predict", "--requests", "r.jsonl", "--trace", "t.json"}, 2, {"--requests", "--trace"});
@@ -103,8 +105,8 @@ TEST(PredictionBadInput, RejectsOptionsOfOtherVerbs) {
   auto against_nothing = Ask("explain");
   against_nothing.insert(against_nothing.end(), {"--against", ""});
   ExpectOneClearLine(against_nothing, 2, {"--against: it is empty"});
-  ExpectOneClearLine({"predict", "--requests", "/nonexistent/r.jsonl"}, 2,
-                     {"--requests: /nonexistent/r.jsonl"});
+  ExpectOneClearLine({"predict", "--requests", Missing("/nonexistent/r.jsonl")}, 2,
+                     {Missing("--requests: /nonexistent/r.jsonl")});
   ExpectOneClearLine({"predict", "--requests", "/tmp"}, 2, {"--requests: /tmp", "directory"});
   ExpectOneClearLine({"predict", "--requests", "/dev/zero"}, 2, {"--requests: /dev/zero", "regular file"});
   ExpectOneClearLine({"doctor", "--all"}, 2, {"--all"});

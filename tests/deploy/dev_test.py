@@ -111,6 +111,11 @@ class Dev(unittest.TestCase):
         self.assertRegex(log, r"ninja -C build -j \d+ sanitized_tests\n")
         self.assertRegex(log, r"ctest .* -L \^\(unit\|sanitized\)\$\n")
 
+    def test_threads_runs_what_the_thread_sanitizer_runs(self):
+        log = self.dev("test", "--threads")[2]
+        self.assertRegex(log, r"ninja -C build -j \d+ threads_tests\n")
+        self.assertRegex(log, r"ctest .* -L \^threads\$\n")
+
     def fuzz(self, *arguments, **variables):
         """Its exit status, what it said, the result that it kept."""
         (self.root / "tests" / "fuzz" / "corpus" / "plan").mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@
 
 #include "nlohmann/json.hpp"
 #include "tests/cli/program.h"
+#include "tests/support/missing_path.h"
 
 namespace autocfg::cli {
 namespace {
@@ -133,7 +134,7 @@ TEST_F(ExportVerb, BadInputIsNamed) {
       {{"--to", "megatron", "--input", home_ / "none.json"}, "none.json"},
       {{"--to", "megatron", "--study", "7"}, "7"},
       {{"--to", "megatron", "--input", best_, "--tokens", "many"}, "--tokens"},
-      {{"--to", "megatron", "--input", best_, "--output", "/nowhere/x"}, "--output"}};
+      {{"--to", "megatron", "--input", best_, "--output", Missing("/nonexistent/x")}, "--output"}};
   for (const Case& bad : cases) {
     const Finished done = Export(bad.words);
     EXPECT_EQ(done.exit_code, 2) << done.err;

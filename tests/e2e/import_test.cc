@@ -10,6 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/cli/program.h"
 #include "tests/support/build_paths.h"
+#include "tests/support/missing_path.h"
 
 namespace autocfg::cli {
 namespace {
@@ -285,7 +286,7 @@ TEST_F(ImportVerb, RefusesInOneLine) {
   std::ofstream(home_ / "none.txt") << "hello\n";
   struct Case {
     std::vector<std::string> words;
-    const char* says;
+    std::string says;
   };
   for (const Case& c : {
            Case{{}, "FILE is missing"},
@@ -306,7 +307,8 @@ TEST_F(ImportVerb, RefusesInOneLine) {
                 "has 8 ranks, and the file trains on 32"},
            Case{{FileOf("arrays.txt"), "--cluster", "local"}, "--cluster: local has no figures"},
            Case{{FileOf("arrays.txt"), "--memory-margin", "5%"}, "give --cluster too"},
-           Case{{FileOf("arrays.txt"), "--output", "/nonexistent/x.json"}, "--output: /nonexistent/x.json"},
+           Case{{FileOf("arrays.txt"), "--output", Missing("/nonexistent/x.json")},
+                Missing("--output: /nonexistent/x.json")},
        }) {
     std::vector<std::string> words = c.words;
     words.insert(words.begin(), "import");

@@ -17,6 +17,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/cli/one_clear_line.h"
 #include "tests/cli/program.h"
+#include "tests/support/missing_path.h"
 
 namespace autocfg::cli {
 namespace {
@@ -259,7 +260,8 @@ TEST_F(TrainSteps, BadOptionsAreOneClearLine) {
   const std::string trace = home_ / "t.json";
   refuse({"--log", "steps.txt"}, {"--log: 'steps.txt' does not end in .csv or .jsonl", "give such a name"});
   refuse({"--log", "-"}, {"--log: '-' does not end in .csv or .jsonl"});
-  refuse({"--log", "/nonexistent/a.csv"}, {"--log: /nonexistent/a.csv", "existing directory"});
+  refuse({"--log", Missing("/nonexistent/a.csv")},
+         {Missing("--log: /nonexistent/a.csv"), "existing directory"});
   refuse({"--log", home_ / "a.csv", "--save", home_ / "a.csv"}, {"--log", "is also the file of --save"});
   refuse({"--log", home_ / "a.csv", "--trace", home_ / "a.csv"}, {"--log", "is also the file of --trace"});
   refuse({"--trace-steps", "2"}, {"--trace-steps: no trace is asked for; give --trace FILE too"});

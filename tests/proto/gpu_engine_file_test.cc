@@ -7,6 +7,7 @@
 
 #include "tests/cli/program.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
+#include "tests/support/missing_path.h"
 
 namespace autocfg {
 namespace {
@@ -35,7 +36,7 @@ TEST_F(GpuEngineFile, IsFoundBesideTheTrainer) {
   EXPECT_EQ(FindGpuEngine(home_ / "tests/trainer"), engine);
   EXPECT_EQ(FindGpuEngine("/bin/sh"), "");
   EXPECT_THAT(NoGpuEngine("/bin/sh"), HasSubstr("libautocfg_cuda.so is not beside /bin/sh"));
-  EXPECT_EQ(FindGpuEngine("/nonexistent/autocfg-trainer"), "");
+  EXPECT_EQ(FindGpuEngine(Missing("/nonexistent/autocfg-trainer")), "");
 }
 
 TEST_F(GpuEngineFile, EnvironmentVariableOverridesLocation) {

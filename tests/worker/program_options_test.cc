@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/os/host.h"
+#include "tests/support/missing_path.h"
 #include "tests/support/scoped_variable.h"
 #include "worker/program/program.h"
 
@@ -88,6 +89,7 @@ TEST(ProgramOptions, TheEndOfItsTimeIsGivenOrSlurms) {
 }
 
 TEST(ProgramOptions, ErrorsAreOneLineAndNameTheOption) {
+  const std::string missing = Missing("/nonexistent");
   const std::string long_name(101, 'a');
   const std::vector<std::pair<std::vector<const char*>, std::string>> mistakes = {
       {{}, "--coordinator"},
@@ -119,8 +121,8 @@ TEST(ProgramOptions, ErrorsAreOneLineAndNameTheOption) {
       {{"--coordinator", "localhost:1", "--wait", "soon"}, "--wait: 'soon'"},
       {{"--coordinator", "localhost:1", "--wait", "-1"}, "--wait"},
       {{"--coordinator", "localhost:1", "--wait", "1e999"}, "--wait"},
-      {{"--coordinator", "localhost:1", "--data-dir", "/no/such"},
-       "--data-dir: /no/such: No such file or directory"},
+      {{"--coordinator", "localhost:1", "--data-dir", missing.c_str()},
+       Missing("--data-dir: /nonexistent: No such file or directory")},
       {{"--coordinator", "localhost:1", "--data-dir", "/dev/null"},
        "--data-dir: /dev/null is not a directory"},
       {{"--coordinator", "localhost:1", "--save-dir", "."}, "--save-dir: . is a relative path"},

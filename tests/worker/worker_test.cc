@@ -8,6 +8,7 @@
 #include "proto/convert/spec_convert.h"
 #include "search/schedule/program.h"
 #include "tests/support/build_paths.h"
+#include "tests/support/missing_path.h"
 #include "tests/worker/fake_coordinator.h"
 #include "worker/machine/inventory.h"
 
@@ -70,17 +71,17 @@ class WorkerTest : public testing::Test {
 TEST_F(WorkerTest, RefusesAnInventoryThatNoCoordinatorTakes) {
   while (options_.inventory.ByteSizeLong() <= kMostInventoryBytes)
     options_.inventory.add_gpus()->set_left_out(std::string(1000, 'x'));
-  options_.coordinator.target = "unix:/nonexistent/directory/socket";
+  options_.coordinator.target = Missing("unix:/nonexistent/directory/socket");
   const absl::Status status = Worker::Start(options_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
 }
 
 TEST_F(WorkerTest, UnreachableCoordinatorIsUnavailable) {
-  options_.coordinator.target = "unix:/nonexistent/directory/socket";
+  options_.coordinator.target = Missing("unix:/nonexistent/directory/socket");
   options_.wait_s = 0.1;
   const auto worker = Worker::Start(options_);
   EXPECT_FALSE(worker.ok());
-  EXPECT_NE(worker.status().message().find("/nonexistent/directory/socket"), std::string::npos)
+  EXPECT_NE(worker.status().message().find(Missing("/nonexistent/directory/socket")), std::string::npos)
       << worker.status();
 }
 

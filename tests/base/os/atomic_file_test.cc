@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/cli/program.h"
+#include "tests/support/missing_path.h"
 
 namespace autocfg::base {
 namespace {
@@ -157,17 +158,17 @@ TEST_F(AtomicFileTest, UnwritableDirectoryIsReported) {
 }
 
 TEST_F(AtomicFileTest, FollowsLinksToTheirTarget) {
-  const auto link = [&](const char* to, const char* from) {
+  const auto link = [&](const std::string& to, const char* from) {
     std::filesystem::create_symlink(to, directory_ / from);
     return std::filesystem::path(directory_ / from);
   };
   const auto second = link("best.json", "second");
   const auto first = link("second", "first");
-  const auto dangling = link("/nonexistent/file", "dangling");
+  const auto dangling = link(Missing("/nonexistent/file"), "dangling");
   const auto circle = link("circle", "circle");
   EXPECT_EQ(FollowLinks(first), path_);
   EXPECT_EQ(FollowLinks(first, [&](const auto& path) { return path == second; }), second);
-  EXPECT_EQ(FollowLinks(dangling), "/nonexistent/file");
+  EXPECT_EQ(FollowLinks(dangling), Missing("/nonexistent/file"));
   EXPECT_EQ(FollowLinks(circle), circle);
   EXPECT_EQ(FollowLinks(path_), path_);
 }

@@ -4,6 +4,7 @@
 
 #include "nlohmann/json.hpp"
 #include "tests/cli/one_clear_line.h"
+#include "tests/support/missing_path.h"
 
 namespace autocfg::cli {
 namespace {
@@ -87,7 +88,7 @@ TEST(Size, RefusesBadInputInOneClearLine) {
   refuse({"size"}, {"--gpus is missing"});
   refuse({"size", "--gpus", "8"}, {"--days is missing"});
   refuse({"size", "--gpus", "8", "--days", "3"}, {"--cluster is missing"});
-  const auto budget = [](const char* option, const char* value) {
+  const auto budget = [](const char* option, const std::string& value) {
     return Size({"--gpus", "8", "--days", "3", option, value});
   };
   refuse(Size({"--gpus", "0", "--days", "3"}), {"--gpus: invalid value '0'"});
@@ -99,7 +100,7 @@ TEST(Size, RefusesBadInputInOneClearLine) {
   refuse(budget("--precision", "fp17"), {"--precision", "fp17"});
   refuse(budget("--price-per-gpu-hour", "free"), {"--price-per-gpu-hour"});
   refuse(budget("--engine", "fast"), {"--engine: unknown engine 'fast'"});
-  refuse(budget("--save", "/nowhere/model.json"), {"--save", "/nowhere"});
+  refuse(budget("--save", Missing("/nonexistent/model.json")), {"--save", Missing("/nonexistent")});
   refuse(budget("--save", ""), {"--save: it is empty"});
   refuse({"size", "--gpus", "8", "--days", "3", "--cluster", "local"}, {"--cluster", "local has no figures"});
   refuse({"size", "--gpus", "8", "--days", "3", "--cluster", "h100"}, {"--cluster", "h100-sxm"});

@@ -10,6 +10,7 @@
 #include "proto/convert/spec_convert.h"
 #include "search/plan/plan_text.h"
 #include "tests/cli/program.h"
+#include "tests/support/missing_path.h"
 
 namespace autocfg::cli {
 namespace {
@@ -71,11 +72,11 @@ TEST(RejectedCsv, SaysWhatIsLeftOut) {
 }
 
 TEST(RejectedCsv, NamesAFileThatCannotBeWritten) {
-  RejectedCsv file("/nonexistent/rejected.csv");
+  RejectedCsv file(Missing("/nonexistent/rejected.csv"));
   const absl::Status status = file.Open();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()),
-              testing::HasSubstr("/nonexistent/rejected.csv: cannot be written"));
+              testing::HasSubstr(Missing("/nonexistent/rejected.csv: cannot be written")));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/cli/program.h"
+#include "tests/support/missing_path.h"
 
 namespace autocfg::cli {
 namespace {
@@ -25,10 +26,10 @@ TEST(ProgramName, IsResolvableByAShell) {
   const std::string before = std::getenv("PATH");
   const auto program = dir.Write("autocfg", "");
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
-  setenv("PATH", "/nonexistent", 1);
+  setenv("PATH", Missing("/nonexistent").c_str(), 1);
   EXPECT_EQ(ProgramName(program), program);
   EXPECT_EQ(ProgramName("autocfg"), "autocfg");
-  setenv("PATH", ("/nonexistent:" + dir.path()).c_str(), 1);
+  setenv("PATH", (Missing("/nonexistent:") + dir.path()).c_str(), 1);
   EXPECT_EQ(ProgramName(program), "autocfg");
   std::filesystem::create_directory(dir / "other dir");
   const auto other = dir.Write("other dir/autocfg", "");

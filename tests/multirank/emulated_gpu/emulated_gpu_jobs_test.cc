@@ -8,6 +8,7 @@
 #include "search/cost/op_times/nominal_times.h"
 #include "search/plan/plan_text.h"
 #include "tests/multirank/emulated_gpu/emulated_gpu_fixture.h"
+#include "tests/support/missing_path.h"
 #include "tests/support/scoped_variable.h"
 
 namespace autocfg::trainer {
@@ -171,11 +172,12 @@ TEST_F(EmulatedGpu, RejectsUnsupportedTypesByName) {
 }
 
 TEST(GpuModule, MissingModuleIsNamed) {
-  setenv("AUTOCFG_GPU_MODULE", "/nowhere/libautocfg_cuda.so", 1);
+  setenv("AUTOCFG_GPU_MODULE", Missing("/nonexistent/libautocfg_cuda.so").c_str(), 1);
   const worker::JobResult job = RunProcesses(Gpt2("fp32"), "cuda");
   unsetenv("AUTOCFG_GPU_MODULE");
   EXPECT_NE(job.outcome, v1::OUTCOME_MEASURED);
-  EXPECT_THAT(job.message, HasSubstr("/nowhere/libautocfg_cuda.so that AUTOCFG_GPU_MODULE names"));
+  EXPECT_THAT(job.message,
+              HasSubstr(Missing("/nonexistent/libautocfg_cuda.so that AUTOCFG_GPU_MODULE names")));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/rpc/channel.h"
+#include "tests/support/missing_path.h"
 
 namespace autocfg {
 namespace {
@@ -90,7 +91,8 @@ TEST(Call, ReturnsAnswerDeadlineOrCancellation) {
 }
 
 TEST(Call, UnreachableServerIsUnavailable) {
-  const auto stub = v1::WorkerService::NewStub(*OpenChannel({.target = "unix:/nonexistent/socket"}, false));
+  const auto stub =
+      v1::WorkerService::NewStub(*OpenChannel({.target = Missing("unix:/nonexistent/socket")}, false));
   CallGroup group;
   v1::LeaseWorkResponse nothing;
   EXPECT_TRUE(absl::IsUnavailable(Call(*stub, &v1::WorkerService::Stub::LeaseWork, v1::LeaseWorkRequest(),

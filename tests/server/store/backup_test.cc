@@ -25,6 +25,7 @@
 #include "server/store/sqlite/sqlite_store.h"
 #include "tests/server/store/study_edits.h"
 #include "tests/support/build_paths.h"
+#include "tests/support/missing_path.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/unprivileged.h"
 
@@ -209,7 +210,7 @@ TEST_F(BackupTest, RefusesWhatItCannotWrite) {
   ExpectRefused(dir_.File("stdout"), invalid, "is not a regular file");
   for (const int end : ends) close(end);
   ExpectRefused(dir_.File("nowhere/copy.db"), absl::StatusCode::kNotFound, "existing directory");
-  ExpectRefused("/proc/nowhere.db", absl::StatusCode::kNotFound, "cannot be written");
+  ExpectRefused(Missing("/proc/nonexistent.db"), absl::StatusCode::kNotFound, "cannot be written");
 }
 
 TEST_F(BackupTest, RefusesWhatIsNoDatabase) {

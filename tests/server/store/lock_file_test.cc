@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "server/store/sqlite/sqlite_store.h"
+#include "tests/support/missing_path.h"
 #include "tests/support/temp_dir.h"
 
 namespace autocfg::server {
@@ -45,7 +46,7 @@ TEST(LockFile, OwnerIsTheProcessThatHoldsIt) {
 TEST(LockFile, OtherErrorsAreNotThatItIsInUse) {
   EXPECT_FALSE(IsInUse(absl::OkStatus()));
   EXPECT_FALSE(IsInUse(absl::FailedPreconditionError("database a is in use by someone")));
-  const absl::Status missing = LockFile::Acquire("/nonexistent/a.lock", "database a").status();
+  const absl::Status missing = LockFile::Acquire(Missing("/nonexistent/a.lock"), "database a").status();
   EXPECT_FALSE(missing.ok());
   EXPECT_FALSE(IsInUse(missing)) << missing;
 }

@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/cli/program.h"
+#include "tests/support/missing_path.h"
 #include "tests/worker/engines/engine_texts.h"
 #include "worker/engines/command_template.h"
 
@@ -50,7 +51,7 @@ TEST(EngineFile, IsReadWhole) {
 struct WrongEngine {
   const char* name;
   std::function<void(Json&)> change;
-  const char* says;
+  std::string says;
 };
 
 // One line, which names the key and what to do.
@@ -64,9 +65,9 @@ TEST(EngineFile, IsRefusedByName) {
       {"version of lines", [](Json& j) { j["version"] = "a\nb"; }, "version: give one line"},
       {"version of an unknown program",
        [](Json& j) {
-         j["version"] = {{"command", {"/no/such"}}};
+         j["version"] = {{"command", {Missing("/nonexistent")}}};
        },
-       "version: program '/no/such' does not exist"},
+       Missing("version: program '/nonexistent' does not exist")},
       {"version of another key",
        [](Json& j) {
          j["version"] = {{"comand", {"/bin/sh"}}};
@@ -81,8 +82,8 @@ TEST(EngineFile, IsRefusedByName) {
          j["command"] = {"/bin/sh", 1};
        },
        "command: an argument is no text"},
-      {"missing program", [](Json& j) { j["command"][0] = "/no/such"; },
-       "command: program '/no/such' does not exist"},
+      {"missing program", [](Json& j) { j["command"][0] = Missing("/nonexistent"); },
+       Missing("command: program '/nonexistent' does not exist")},
       {"program not in PATH", [](Json& j) { j["command"][0] = "no-such-program"; }, "does not exist in PATH"},
       {"a directory is no program", [](Json& j) { j["command"][0] = "/bin"; }, "program '/bin'"},
       {"missing script", [](Json& j) { j["command"].push_back("{engine_directory}/no_such.py"); },

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/cli/program.h"
+#include "tests/support/missing_path.h"
 #include "tests/worker/engines/engine_texts.h"
 #include "tests/worker/launch_helpers.h"
 
@@ -144,7 +145,7 @@ TEST_F(EngineRunTest, ACommandThatTakesMoreThanAJobMayIsKilled) {
 }
 
 TEST_F(EngineRunTest, AProgramThatCannotStartIsTold) {
-  EngineRun run{.processes = {{.command = {{"/no/such"}, {}, true, home_.path()}}},
+  EngineRun run{.processes = {{.command = {{Missing("/nonexistent")}, {}, true, home_.path()}}},
                 .rules = rules_,
                 .size = {},
                 .limits = {},
@@ -152,8 +153,8 @@ TEST_F(EngineRunTest, AProgramThatCannotStartIsTold) {
   EngineRunResult result = RunEngine(run, nullptr);
   EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
   EXPECT_EQ(result.failure, v1::FAILURE_KIND_PROCESS);
-  EXPECT_THAT(result.message, HasSubstr("/no/such"));
-  run.processes[0].command = {{"/bin/sh"}, {}, true, "/no/such/directory"};
+  EXPECT_THAT(result.message, HasSubstr(Missing("/nonexistent")));
+  run.processes[0].command = {{"/bin/sh"}, {}, true, Missing("/nonexistent/directory")};
   EXPECT_EQ(RunEngine(run, nullptr).outcome, v1::OUTCOME_FAILED);
   run.supervisor_path = "/no/supervisor";
   EXPECT_THAT(RunEngine(run, nullptr).message, HasSubstr("/no/supervisor"));

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "tests/support/fake_nvml/fake_gpus.h"
+#include "tests/support/missing_path.h"
 #include "tests/worker/launch_helpers.h"
 #include "worker/jobs/slots.h"
 #include "worker/machine/inventory.h"
@@ -236,7 +237,7 @@ TEST(MakeJobRequest, OnlyGpuRanksArePinnedToGpus) {
 }
 
 TEST(RunJob, RefusesJobsThatItCannotRun) {
-  ProcessLauncher launcher("/nonexistent/trainer");
+  ProcessLauncher launcher(Missing("/nonexistent/trainer"));
   v1::Inventory inventory;
   inventory.set_slots(2);
   v1::LeaseWorkResponse lease;

@@ -16,6 +16,7 @@
 #include <system_error>
 #include <thread>
 
+#include "tests/support/missing_path.h"
 #include "tests/worker/launch_helpers.h"
 #include "worker/launcher/rank_link.h"
 #include "worker/supervisor/children.h"
@@ -440,18 +441,21 @@ TEST(ProcessLauncher, IncompletableGatheringFails) {
 }
 
 TEST(ProcessLauncher, ReportsStartFailure) {
-  const JobResult result = ProcessLauncher("/nowhere/autocfg-trainer").Run(FakeJob({"ok", "ok"}));
+  const JobResult result =
+      ProcessLauncher(Missing("/nonexistent/autocfg-trainer")).Run(FakeJob({"ok", "ok"}));
   EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
   EXPECT_FALSE(result.bad_input());
-  EXPECT_EQ(result.message, "rank 0: cannot start /nowhere/autocfg-trainer: No such file or directory");
+  EXPECT_EQ(result.message,
+            Missing("rank 0: cannot start /nonexistent/autocfg-trainer: No such file or directory"));
 }
 
 TEST(ProcessLauncher, ReportsMissingSupervisor) {
   const JobResult result =
-      ProcessLauncher(FakeTrainerPath(), "/nowhere/autocfg-supervisor").Run(FakeJob({"ok"}));
+      ProcessLauncher(FakeTrainerPath(), Missing("/nonexistent/autocfg-supervisor")).Run(FakeJob({"ok"}));
   EXPECT_EQ(result.outcome, v1::OUTCOME_FAILED);
   EXPECT_EQ(result.failure, v1::FAILURE_KIND_PROCESS);
-  EXPECT_EQ(result.message, "cannot start /nowhere/autocfg-supervisor: No such file or directory");
+  EXPECT_EQ(result.message,
+            Missing("cannot start /nonexistent/autocfg-supervisor: No such file or directory"));
 }
 
 TEST(ProcessLauncher, RejectsInvalidRequests) {

@@ -11,6 +11,7 @@
 #include "tests/cli/program.h"
 #include "tests/support/build_paths.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
+#include "tests/support/missing_path.h"
 #include "tests/worker/fake_coordinator.h"
 #include "tests/worker/launch_helpers.h"
 
@@ -285,8 +286,8 @@ TEST_F(WorkerProgramTest, BadUsage) {
   ExpectRefused({"--coordinator", address_, "--devices", "tpu"}, 2, "--devices: unknown value 'tpu'");
   ExpectRefused({"--coordinator", address_, "--devices", "cpu:999999"}, 2, "core 999999 does not exist");
   ExpectRefused({"--coordinator", address_, "--slots", "many"}, 2, "--slots");
-  const ScopedVariable missing("AUTOCFG_TRAINER", "/nonexistent/trainer");
-  ExpectRefused(Arguments(), 2, "/nonexistent/trainer: the training engine is missing");
+  const ScopedVariable missing("AUTOCFG_TRAINER", Missing("/nonexistent/trainer"));
+  ExpectRefused(Arguments(), 2, Missing("/nonexistent/trainer: the training engine is missing"));
 }
 
 TEST_F(WorkerProgramTest, PrintsHelpAndVersion) {
