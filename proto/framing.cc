@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 
 namespace autocfg {
@@ -86,7 +87,7 @@ void FrameBuffer::Clear() {
 
 absl::Status WriteFrame(int fd, const google::protobuf::MessageLite& message, std::uint32_t max_bytes) {
   std::string bytes;
-  if (absl::Status status = AppendFrame(message, bytes, max_bytes); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(AppendFrame(message, bytes, max_bytes));
   std::size_t sent = 0;
   while (sent < bytes.size()) {
     const ssize_t n = ::send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "proto/convert/step_timeline.h"
 #include "search/schedule/program.h"
@@ -169,7 +170,7 @@ absl::Status ResultJoiner::Check(const v1::RankMessage& part) const {
 
 absl::Status ResultJoiner::Add(v1::RankMessage part) {
   bytes_ += static_cast<std::int64_t>(part.ByteSizeLong());
-  if (absl::Status status = Check(part); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Check(part));
   complete_ = !part.more();
   if (whole_.message_case() == v1::RankMessage::MESSAGE_NOT_SET) {
     whole_ = std::move(part);

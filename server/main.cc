@@ -25,6 +25,7 @@
 #include "base/os/streams/standard_streams.h"
 #include "base/service/log_output.h"
 #include "base/service/service_manager.h"
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/units.h"
 #include "fmt/format.h"
@@ -145,8 +146,7 @@ absl::StatusOr<ListenAddress> PagesAddress(const Args& args) {
         ListenText(*address, address->port)));
   }
   if (!encrypted) {
-    if (absl::Status status = CheckPlainText(*address, args.insecure, args.tokens); !status.ok())
-      return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckPlainText(*address, args.insecure, args.tokens));
   }
   return address;
 }
@@ -158,11 +158,11 @@ absl::StatusOr<std::unique_ptr<ServedPages>> ServePages(const Args& args,
   if (!address) return nullptr;
   const bool encrypted = !args.tls.certificate.empty() && !address->unix_socket;
   auto served = std::make_unique<ServedPages>(coordinator, *address);
-  auto server = HttpServer::Start(
-      *address, [pages = &served->pages](const HttpRequest& request) { return pages->Answer(request); },
-      args.tls);
-  if (!server.ok()) return server.status();
-  served->server = *std::move(server);
+  AUTOCFG_ASSIGN_OR_RETURN(
+      served->server,
+      HttpServer::Start(
+          *address, [pages = &served->pages](const HttpRequest& request) { return pages->Answer(request); },
+          args.tls));
   base::AlwaysLog(
       kProgram, /*error=*/false,
       "pages at " + (address->unix_socket ? args.http
@@ -185,30 +185,29 @@ absl::StatusOr<double> Limit(const char* option, const std::string& text, base::
 }
 
 absl::StatusOr<RetentionLimits> LimitsOf(const Args& args) {
-  const auto days = Limit("--keep-days", args.keep_days, base::Quantity::kTokens, 1, 36'500);
-  if (!days.ok()) return days.status();
-  const auto studies = Limit("--keep-studies", args.keep_studies, base::Quantity::kTokens, 1, 1e9);
-  if (!studies.ok()) return studies.status();
-  const auto bytes = Limit("--max-db-bytes", args.max_db_bytes, base::Quantity::kBytes, 1 << 20, 1e15);
-  if (!bytes.ok()) return bytes.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto days,
+                           Limit("--keep-days", args.keep_days, base::Quantity::kTokens, 1, 36'500));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto studies,
+                           Limit("--keep-studies", args.keep_studies, base::Quantity::kTokens, 1, 1e9));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto bytes,
+                           Limit("--max-db-bytes", args.max_db_bytes, base::Quantity::kBytes, 1 << 20, 1e15));
   RetentionLimits limits;
-  limits.studies_s = *days * 86400;
-  limits.studies = static_cast<std::int64_t>(*studies);
-  limits.bytes = static_cast<std::int64_t>(*bytes);
+  limits.studies_s = days * 86400;
+  limits.studies = static_cast<std::int64_t>(studies);
+  limits.bytes = static_cast<std::int64_t>(bytes);
   return limits;
 }
 
 absl::StatusOr<OwnerLimits> OwnerLimitsOf(const Args& args) {
-  const auto studies =
-      Limit("--max-open-studies-per-owner", args.open_studies, base::Quantity::kTokens, 1, 1e9);
-  if (!studies.ok()) return studies.status();
-  const auto devices = Limit("--max-devices-per-owner", args.devices, base::Quantity::kTokens, 1, 1e9);
-  if (!devices.ok()) return devices.status();
-  const auto bytes = Limit("--max-bytes-per-owner", args.owner_bytes, base::Quantity::kBytes, 1, 1e15);
-  if (!bytes.ok()) return bytes.status();
-  return OwnerLimits{.open_studies = static_cast<std::int64_t>(*studies),
-                     .devices = static_cast<std::int64_t>(*devices),
-                     .bytes = static_cast<std::int64_t>(*bytes)};
+  AUTOCFG_ASSIGN_OR_RETURN(const auto studies, Limit("--max-open-studies-per-owner", args.open_studies,
+                                                     base::Quantity::kTokens, 1, 1e9));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto devices,
+                           Limit("--max-devices-per-owner", args.devices, base::Quantity::kTokens, 1, 1e9));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto bytes,
+                           Limit("--max-bytes-per-owner", args.owner_bytes, base::Quantity::kBytes, 1, 1e15));
+  return OwnerLimits{.open_studies = static_cast<std::int64_t>(studies),
+                     .devices = static_cast<std::int64_t>(devices),
+                     .bytes = static_cast<std::int64_t>(bytes)};
 }
 
 int Serve(const Args& args, const EndSignal& end) {

@@ -9,6 +9,7 @@
 
 #include "base/os/atomic_file.h"
 #include "base/os/streams/rotated_file_sink.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "fmt/chrono.h"
@@ -95,15 +96,15 @@ absl::StatusOr<LogOutput> LogOutputOf(const std::string& program, const LogOptio
           fmt::format("{}: only a file is rotated; give --log-file too", option));
   }
   if (!options.max_bytes.empty()) {
-    const auto bytes = WholeNumber("--log-max-bytes", options.max_bytes, Quantity::kBytes,
-                                   static_cast<double>(kLeastFileBytes), kMostFileBytes);
-    if (!bytes.ok()) return bytes.status();
-    output.file_bytes = static_cast<std::size_t>(*bytes);
+    AUTOCFG_ASSIGN_OR_RETURN(const auto bytes,
+                             WholeNumber("--log-max-bytes", options.max_bytes, Quantity::kBytes,
+                                         static_cast<double>(kLeastFileBytes), kMostFileBytes));
+    output.file_bytes = static_cast<std::size_t>(bytes);
   }
   if (!options.keep.empty()) {
-    const auto keep = WholeNumber("--log-keep", options.keep, Quantity::kTokens, 0, kMostOldFiles);
-    if (!keep.ok()) return keep.status();
-    output.old_files = static_cast<std::size_t>(*keep);
+    AUTOCFG_ASSIGN_OR_RETURN(const auto keep,
+                             WholeNumber("--log-keep", options.keep, Quantity::kTokens, 0, kMostOldFiles));
+    output.old_files = static_cast<std::size_t>(keep);
   }
   return output;
 }

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/status_macros.h"
+
 namespace autocfg::cli {
 namespace {
 
@@ -27,11 +29,11 @@ absl::StatusOr<std::vector<v1::Token>> AccessClient::ListTokens() {
   v1::ListTokensRequest request;
   request.set_page_size(kTokenPageSize);
   do {
-    auto page = Ask<v1::ListTokensResponse>(connection_, *stub_, &AccessStub::ListTokens, request,
-                                            kAccessDeadlineSeconds);
-    if (!page.ok()) return page.status();
-    for (auto& token : *page->mutable_tokens()) tokens.push_back(std::move(token));
-    request.set_page_token(page->next_page_token());
+    AUTOCFG_ASSIGN_OR_RETURN(
+        auto page, Ask<v1::ListTokensResponse>(connection_, *stub_, &AccessStub::ListTokens, request,
+                                               kAccessDeadlineSeconds));
+    for (auto& token : *page.mutable_tokens()) tokens.push_back(std::move(token));
+    request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
   return tokens;
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/os/host.h"
+#include "base/status_macros.h"
 
 namespace autocfg::cli {
 namespace {
@@ -23,11 +24,11 @@ absl::StatusOr<std::vector<v1::Worker>> WorkerClient::ListWorkers(bool gone) {
   request.set_page_size(kWorkerPageSize);
   request.set_gone(gone);
   do {
-    auto page = Ask<v1::ListWorkersResponse>(connection_, *stub_, &WorkerStub::ListWorkers, request,
-                                             kWorkerDeadlineSeconds);
-    if (!page.ok()) return page.status();
-    for (auto& worker : *page->mutable_workers()) workers.push_back(std::move(worker));
-    request.set_page_token(page->next_page_token());
+    AUTOCFG_ASSIGN_OR_RETURN(
+        auto page, Ask<v1::ListWorkersResponse>(connection_, *stub_, &WorkerStub::ListWorkers, request,
+                                                kWorkerDeadlineSeconds));
+    for (auto& worker : *page.mutable_workers()) workers.push_back(std::move(worker));
+    request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
   return workers;
 }
@@ -43,11 +44,9 @@ absl::Status WorkerClient::DrainWorker(const std::string& name) {
 
 absl::StatusOr<WorkerPool> ListPool(const ServiceOptions& options) {
   WorkerPool pool{.coordinator = options.coordinator, .workers = {}};
-  const auto endpoint = EndpointOf(options);
-  if (!endpoint.ok()) return endpoint.status();
-  auto workers = WorkerClient(*endpoint).ListWorkers(/*gone=*/false);
-  if (!workers.ok()) return workers.status();
-  for (v1::Worker& worker : *workers) {
+  AUTOCFG_ASSIGN_OR_RETURN(const auto endpoint, EndpointOf(options));
+  AUTOCFG_ASSIGN_OR_RETURN(auto workers, WorkerClient(endpoint).ListWorkers(/*gone=*/false));
+  for (v1::Worker& worker : workers) {
     if (worker.takes_jobs()) pool.workers.push_back(std::move(worker));
   }
   return pool;

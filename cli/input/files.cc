@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/os/atomic_file.h"
+#include "base/status_macros.h"
 #include "fmt/format.h"
 
 namespace autocfg::cli {
@@ -160,9 +161,8 @@ absl::Status CheckSpecial(const std::string& path, const WriteTarget& target) {
 absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
   Descriptor file(open(path.c_str(), kOpenToRead));
   if (file.get() < 0) return CannotRead(path, errno);
-  const auto mode = ModeOf(path, file.get());
-  if (!mode.ok()) return mode.status();
-  if (!S_ISREG(*mode) && !S_ISFIFO(*mode)) return NotRegular(path);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto mode, ModeOf(path, file.get()));
+  if (!S_ISREG(mode) && !S_ISFIFO(mode)) return NotRegular(path);
   std::string text;
   char buffer[1 << 16];
   for (;;) {
@@ -187,18 +187,16 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
 absl::StatusOr<int> OpenToRead(const std::string& path) {
   Descriptor file(open(path.c_str(), kOpenToRead));
   if (file.get() < 0) return CannotRead(path, errno);
-  const auto mode = ModeOf(path, file.get());
-  if (!mode.ok()) return mode.status();
-  if (!S_ISREG(*mode) && !S_ISFIFO(*mode)) return NotRegular(path);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto mode, ModeOf(path, file.get()));
+  if (!S_ISREG(mode) && !S_ISFIFO(mode)) return NotRegular(path);
   return file.Release();
 }
 
 absl::Status CheckReadable(const std::string& path) {
   Descriptor file(open(path.c_str(), kOpenToRead));
   if (file.get() < 0) return CannotRead(path, errno);
-  const auto mode = ModeOf(path, file.get());
-  if (!mode.ok()) return mode.status();
-  return S_ISREG(*mode) ? absl::OkStatus() : NotRegular(path);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto mode, ModeOf(path, file.get()));
+  return S_ISREG(mode) ? absl::OkStatus() : NotRegular(path);
 }
 
 absl::Status CheckWritable(const std::string& path) {
@@ -283,8 +281,8 @@ absl::Status CheckRegularName(const std::string& path) {
 }
 
 absl::StatusOr<std::string> ReplaceablePath(const std::string& path) {
-  if (auto status = CheckRegularName(path); !status.ok()) return status;
-  if (auto status = CheckWritable(path); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckRegularName(path));
+  AUTOCFG_RETURN_IF_ERROR(CheckWritable(path));
   const WriteTarget target = Resolve(path);
   if (target.is_special) return NotRegular(path);
   return target.path;

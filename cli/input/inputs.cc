@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json_reader.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/input/files.h"
 #include "cli/input/option_values.h"
@@ -48,15 +49,14 @@ absl::StatusOr<Json> ReadJson(const std::string& path) {
 }
 
 absl::StatusOr<ModelSpec> ReadModel(const std::string& path, std::vector<std::string>& notes) {
-  const auto text = ReadTextFile(path);
-  if (!text.ok()) return text.status();
-  if (const std::string_view framework = FrameworkOf(*text); !framework.empty()) {
+  AUTOCFG_ASSIGN_OR_RETURN(const auto text, ReadTextFile(path));
+  if (const std::string_view framework = FrameworkOf(text); !framework.empty()) {
     return absl::InvalidArgumentError(fmt::format(
         "{}: a file of {}, not a model's; autocfg import reads it, and its --output is a file that "
         "can stand here",
         base::Printable(path), framework));
   }
-  const auto json = ParseObject(path, *text);  // it may be a pipe, which is read once
+  const auto json = ParseObject(path, text);  // it may be a pipe, which is read once
   if (!json.ok()) return json.status();
   // Of an answer (docs/formats.md, "best.json"), its model.
   const bool answer = json->is_object() && json->contains("best") && json->contains("model");
@@ -75,16 +75,15 @@ absl::StatusOr<ModelSpec> ReadModel(const std::string& path, std::vector<std::st
 }
 
 absl::StatusOr<ClusterSpec> ReadCluster(const std::string& path) {
-  const auto json = ReadJson(path);
-  if (!json.ok()) return json.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto json, ReadJson(path));
   // Of an answer (docs/formats.md, "best.json"), its cluster.
-  const bool answer = json->is_object() && json->contains("best") && json->contains("cluster");
-  if (answer && !(*json)["cluster"].is_object()) {
+  const bool answer = json.is_object() && json.contains("best") && json.contains("cluster");
+  if (answer && !json["cluster"].is_object()) {
     return absl::InvalidArgumentError(
         fmt::format("{}: the answer describes no cluster; give another file, or a preset with its size",
                     base::Printable(path)));
   }
-  auto cluster = ParseClusterJson(answer ? (*json)["cluster"] : *json);
+  auto cluster = ParseClusterJson(answer ? json["cluster"] : json);
   if (!cluster.ok()) return Where(path, cluster.status(), "cluster");
   if (cluster->name.empty()) cluster->name = base::Printable(std::filesystem::path(path).stem().string());
   return *cluster;
@@ -268,9 +267,8 @@ absl::StatusOr<Precision> LoadPredictedPrecision(const std::string& text, const 
 absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text) {
   absl::StatusOr<ParallelPlan> plan;
   if (text.starts_with('{')) {
-    const auto json = base::ParseJson("--plan", text);
-    if (!json.ok()) return json.status();
-    plan = ParsePlanJson(*json);
+    AUTOCFG_ASSIGN_OR_RETURN(const auto json, base::ParseJson("--plan", text));
+    plan = ParsePlanJson(json);
   } else {
     plan = ParsePlanText(text);
   }

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "cli/input/files.h"
 #include "fmt/format.h"
 
@@ -15,9 +16,8 @@ namespace autocfg::cli {
 absl::StatusOr<std::unique_ptr<LineReader>> LineReader::Open(const std::string& path, std::size_t most) {
   if (path == "-")
     return std::unique_ptr<LineReader>(new LineReader("standard input", STDIN_FILENO, false, most));
-  const auto fd = OpenToRead(path);
-  if (!fd.ok()) return fd.status();
-  return std::unique_ptr<LineReader>(new LineReader(path, *fd, true, most));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto fd, OpenToRead(path));
+  return std::unique_ptr<LineReader>(new LineReader(path, fd, true, most));
 }
 
 LineReader::~LineReader() {
@@ -61,9 +61,8 @@ absl::StatusOr<LineReader::Got> LineReader::Next(std::string& line) {
       begin_ = buffer_.size();
     }
     const std::size_t kept = buffer_.size() - begin_;
-    const auto more = Fill();
-    if (!more.ok()) return more.status();
-    if (!*more) {
+    AUTOCFG_ASSIGN_OR_RETURN(const auto more, Fill());
+    if (!more) {
       if (std::exchange(skipping_, false)) return Got::kTooLong;
       if (kept == 0) return Got::kEnd;
       line = std::exchange(buffer_, {});

@@ -16,6 +16,7 @@
 #include "CLI/CLI.hpp"
 #include "base/fnv1a.h"
 #include "base/os/host.h"
+#include "base/status_macros.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "proto/rpc/token_file.h"
@@ -65,9 +66,8 @@ absl::Status CheckServiceOptions(const ServiceOptions& options) {
         "them out");
   }
   if (options.remote()) {
-    const auto endpoint = EndpointOf(options);
-    if (!endpoint.ok()) return endpoint.status();
-    if (const std::string warning = TokenFileWarning(endpoint->token_file); !warning.empty()) Note(warning);
+    AUTOCFG_ASSIGN_OR_RETURN(const auto endpoint, EndpointOf(options));
+    if (const std::string warning = TokenFileWarning(endpoint.token_file); !warning.empty()) Note(warning);
     return absl::OkStatus();
   }
   if (options.access.insecure) {
@@ -105,10 +105,10 @@ absl::Status CheckDatabaseExists(const std::string& path) {
 }
 
 absl::StatusOr<std::string> ExistingDatabase(const std::string& option) {
-  if (auto status = CheckDatabaseOption(option); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckDatabaseOption(option));
   auto path = server::DatabasePath(option);
   if (!path.ok()) return path;
-  if (auto status = CheckDatabaseExists(*path); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckDatabaseExists(*path));
   return path;
 }
 
@@ -151,15 +151,13 @@ absl::StatusOr<std::string> SocketPath(const std::string& database) {
         "{}: the path cannot be resolved ({}); give another database", database, error.message()));
   const std::string beside = path.string() + ".sock";
   if (beside.size() < sizeof(sockaddr_un::sun_path) && IsPlain(beside)) return beside;
-  const auto dir = RuntimeDirectory();
-  if (!dir.ok()) return dir.status();
-  return fmt::format("{}/autocfg-{:016x}.sock", *dir, base::Fnv1a(path.string()));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto dir, RuntimeDirectory());
+  return fmt::format("{}/autocfg-{:016x}.sock", dir, base::Fnv1a(path.string()));
 }
 
 absl::StatusOr<std::string> PrivateSocketPath() {
-  const auto dir = RuntimeDirectory();
-  if (!dir.ok()) return dir.status();
-  return fmt::format("{}/autocfg-{}.sock", *dir, base::RandomId());
+  AUTOCFG_ASSIGN_OR_RETURN(const auto dir, RuntimeDirectory());
+  return fmt::format("{}/autocfg-{}.sock", dir, base::RandomId());
 }
 
 bool IsListening(const std::string& socket_path) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "CLI/CLI.hpp"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/input/option_values.h"
@@ -38,22 +39,21 @@ constexpr Term kRestartTerm = {"--restart-seconds", base::Quantity::kSeconds,
 absl::Status Load(const Term& term, const TrainingOptions& options, std::optional<double>& value) {
   const std::string& text = options.*term.text;
   if (text.empty()) return absl::OkStatus();
-  const auto number = term.quantity == base::Quantity::kTokens
-                          ? ParseTokens(term.name, text)
-                          : ParseWithUnit(term.name, term.quantity, text, term.least, term.most, term.unit);
-  if (!number.ok()) return number.status();
-  value = *number;
+  AUTOCFG_ASSIGN_OR_RETURN(
+      value, term.quantity == base::Quantity::kTokens
+                 ? ParseTokens(term.name, text)
+                 : ParseWithUnit(term.name, term.quantity, text, term.least, term.most, term.unit));
   return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<double> ParseTokens(std::string_view name, std::string_view text) {
-  const auto tokens = ParseWithUnit(name, kTokensTerm.quantity, text, kTokensTerm.least, kTokensTerm.most);
-  if (!tokens.ok()) return tokens.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto tokens, ParseWithUnit(name, kTokensTerm.quantity, text,
+                                                            kTokensTerm.least, kTokensTerm.most));
   // A decimal times its unit is rounded: 1.005k is 1004.9999999999999.
-  const double whole = std::round(*tokens);
-  if (std::abs(*tokens - whole) <= std::numeric_limits<double>::epsilon() * whole) return whole;
+  const double whole = std::round(tokens);
+  if (std::abs(tokens - whole) <= std::numeric_limits<double>::epsilon() * whole) return whole;
   return absl::InvalidArgumentError(
       fmt::format("{}: invalid value '{}'; expected a whole number from {} to {}, such as {}", name,
                   base::Printable(text), kTokensTerm.least, kTokensTerm.most,

@@ -1,5 +1,6 @@
 #include "cli/question/exportable.h"
 
+#include "base/status_macros.h"
 #include "cli/terminal/console.h"
 #include "proto/convert/spec_convert.h"
 #include "search/export/export_target.h"
@@ -9,9 +10,8 @@ namespace {
 
 absl::Status ExportStatus(const v1::Recommendation& answer, const SearchQuestion& question,
                           const ExportTarget& target) {
-  const auto plan = FromProto(answer.best().plan());
-  if (!plan.ok()) return plan.status();
-  return Export({question.model, question.cluster, question.workload, *plan}, target).status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto plan, FromProto(answer.best().plan()));
+  return Export({question.model, question.cluster, question.workload, plan}, target).status();
 }
 
 // The framework whose step was predicted; null if it is this program's own engine.

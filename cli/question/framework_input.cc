@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/input/files.h"
 #include "cli/input/inputs.h"
@@ -75,14 +76,13 @@ absl::Status FollowScript(const std::string& script, const std::string& from, So
 }
 
 absl::StatusOr<Source> LoadSource(const std::string& file, const std::string& from) {
-  if (absl::Status status = CheckFrom(from); !status.ok()) return status;
-  auto text = ReadTextFile(file);
-  if (!text.ok()) return text.status();
+  AUTOCFG_RETURN_IF_ERROR(CheckFrom(from));
+  AUTOCFG_ASSIGN_OR_RETURN(auto text, ReadTextFile(file));
   Source source{.name = std::filesystem::path(file).filename().string(),
-                .framework = std::string(FrameworkOf(*text)),
-                .text = *std::move(text)};
+                .framework = std::string(FrameworkOf(text)),
+                .text = std::move(text)};
   if (source.framework.empty() && IsScript(source.name, source.text)) {
-    if (absl::Status status = FollowScript(file, from, source); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(FollowScript(file, from, source));
   }
   if (!from.empty()) source.framework = from;
   return source;
@@ -91,22 +91,20 @@ absl::StatusOr<Source> LoadSource(const std::string& file, const std::string& fr
 }  // namespace
 
 absl::StatusOr<bool> IsFrameworkInput(const std::string& file, const std::string& from) {
-  if (absl::Status status = CheckFrom(from); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckFrom(from));
   if (!from.empty()) return true;
-  const auto source = LoadSource(file, from);
-  if (!source.ok()) return source.status();
-  return !source->framework.empty();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto source, LoadSource(file, from));
+  return !source.framework.empty();
 }
 
 absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args) {
-  const auto source = LoadSource(args.file, args.from);
-  if (!source.ok()) return source.status();
-  const std::string &name = source->name, &framework = source->framework;
-  if (source->text.find_first_not_of(" \t\r\n") == std::string::npos) {
+  AUTOCFG_ASSIGN_OR_RETURN(const auto source, LoadSource(args.file, args.from));
+  const std::string &name = source.name, &framework = source.framework;
+  if (source.text.find_first_not_of(" \t\r\n") == std::string::npos) {
     return absl::InvalidArgumentError(
         fmt::format("{}: it is empty; give the framework's file", base::Printable(name)));
   }
-  if (framework.empty() && ParseSearchJson(source->text).ok()) {
+  if (framework.empty() && ParseSearchJson(source.text).ok()) {
     return absl::InvalidArgumentError(
         fmt::format("{}: an answer of autocfg, not a framework's file; autocfg predict --input reads it",
                     base::Printable(name)));
@@ -120,47 +118,37 @@ absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args
   auto said = ParseSaidOptions(args.plan);
   if (!said.ok()) return Where("--plan", said.status());
   options.plan = *std::move(said);
-  const auto seq_len = LoadSeqLen(args.seq_len);
-  if (!seq_len.ok()) return seq_len.status();
-  options.seq_len = *seq_len;
-  std::vector<std::string> notes = source->notes;
+  AUTOCFG_ASSIGN_OR_RETURN(options.seq_len, LoadSeqLen(args.seq_len));
+  std::vector<std::string> notes = source.notes;
   if (!args.model.empty()) {
-    auto model = LoadModel(args.model, options.seq_len, notes);
-    if (!model.ok()) return model.status();
-    options.model = *std::move(model);
+    AUTOCFG_ASSIGN_OR_RETURN(options.model, LoadModel(args.model, options.seq_len, notes));
   }
   if (!args.vocab.empty()) {
-    const auto vocab = ParseWhole("--vocab", args.vocab);
-    if (!vocab.ok()) return vocab.status();
-    options.vocab = *vocab;
+    AUTOCFG_ASSIGN_OR_RETURN(options.vocab, ParseWhole("--vocab", args.vocab));
   }
   if (!args.ranks.empty()) {
-    const auto ranks = ParseWhole("--ranks", args.ranks);
-    if (!ranks.ok()) return ranks.status();
-    options.ranks = *ranks;
+    AUTOCFG_ASSIGN_OR_RETURN(const auto ranks, ParseWhole("--ranks", args.ranks));
+    options.ranks = ranks;
     if (!args.cluster.empty()) {
-      const auto cluster = LoadDescribedCluster(args.cluster);
-      if (!cluster.ok()) return cluster.status();
-      if (RankCount(*cluster) != *ranks) {
+      AUTOCFG_ASSIGN_OR_RETURN(const auto cluster, LoadDescribedCluster(args.cluster));
+      if (RankCount(cluster) != ranks) {
         return absl::InvalidArgumentError(fmt::format(
             "--ranks is {}, and --cluster {} has {}; leave --ranks out, or give a cluster with as many",
-            *ranks, cluster->name, RankCount(*cluster)));
+            ranks, cluster.name, RankCount(cluster)));
       }
     }
   } else if (!args.cluster.empty()) {
-    const auto cluster = LoadDescribedCluster(args.cluster);
-    if (!cluster.ok()) return cluster.status();
-    options.ranks = RankCount(*cluster);
+    AUTOCFG_ASSIGN_OR_RETURN(const auto cluster, LoadDescribedCluster(args.cluster));
+    options.ranks = RankCount(cluster);
   }
-  auto run = ReadFrameworkFile(framework, name, source->text, options);
-  if (!run.ok()) return run.status();
-  if (!args.ranks.empty() && run->ranks != options.ranks) {
+  AUTOCFG_ASSIGN_OR_RETURN(auto run, ReadFrameworkFile(framework, name, source.text, options));
+  if (!args.ranks.empty() && run.ranks != options.ranks) {
     return absl::InvalidArgumentError(
         fmt::format("--ranks is {}, and {} trains on {}; leave --ranks out, or change the file",
-                    options.ranks, base::Printable(name), run->ranks));
+                    options.ranks, base::Printable(name), run.ranks));
   }
-  run->notes.insert(run->notes.begin(), notes.begin(), notes.end());
-  return FrameworkInput{*std::move(run), std::move(options)};
+  run.notes.insert(run.notes.begin(), notes.begin(), notes.end());
+  return FrameworkInput{std::move(run), std::move(options)};
 }
 
 BestPlan QuestionOf(const FrameworkRun& run) {
@@ -199,9 +187,7 @@ absl::StatusOr<InputQuestion> LoadInputQuestion(const InputArgs& input, PlanQues
           "--vocab is for a framework's file, and --input is a search's, which says its model; leave --vocab "
           "out");
     }
-    auto question = QuestionOfInput(input.file);
-    if (!question.ok()) return question.status();
-    read.question = *std::move(question);
+    AUTOCFG_ASSIGN_OR_RETURN(read.question, QuestionOfInput(input.file));
     asked.input = input.file;
   } else {
     if (asked.cluster.empty()) {

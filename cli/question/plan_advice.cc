@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "proto/convert/spec_convert.h"
@@ -115,22 +116,18 @@ absl::StatusOr<std::optional<AdvisedPlan>> FastestPlan(PlanQuestion& question, c
     for (const std::int64_t count : {std::int64_t{1}, kChunksOfSwitch})
       chunks.add_values(fmt::to_string(count));
   }
-  const auto problem = server::ParseSearchSpec(spec);
-  if (!problem.ok()) return problem.status();
-  auto search = server::StudySearch::Create(*problem);
-  if (!search.ok()) return search.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto problem, server::ParseSearchSpec(spec));
+  AUTOCFG_ASSIGN_OR_RETURN(auto search, server::StudySearch::Create(problem));
   server::StoredOutcomes none;
-  if (absl::Status status = search->Drive(none); !status.ok()) return status;
-  const std::optional<v1::Candidate> best = search->Best();
+  AUTOCFG_RETURN_IF_ERROR(search.Drive(none));
+  const std::optional<v1::Candidate> best = search.Best();
   if (!best) return std::optional<AdvisedPlan>();
-  const auto plan = FromProto(best->plan());
-  if (!plan.ok()) return plan.status();
-  auto predicted = question.predictor.Predict(*plan);
-  if (!predicted.ok()) return predicted.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto plan, FromProto(best->plan()));
+  AUTOCFG_ASSIGN_OR_RETURN(auto predicted, question.predictor.Predict(plan));
   const double gained_s = (1 - kWorthAChange) * given.prediction.step_time_s;
-  if (given.prediction.feasible && predicted->prediction.step_time_s >= gained_s)
+  if (given.prediction.feasible && predicted.prediction.step_time_s >= gained_s)
     return std::optional<AdvisedPlan>();
-  return std::optional<AdvisedPlan>({"", *std::move(predicted)});
+  return std::optional<AdvisedPlan>({"", std::move(predicted)});
 }
 
 }  // namespace autocfg::cli

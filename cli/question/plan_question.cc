@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/client/worker_pool.h"
 #include "cli/input/devices.h"
@@ -62,19 +63,17 @@ absl::StatusOr<RunDevice> LoadThisMachine(const PlanQuestionArgs& args, Question
                                           std::vector<std::string>& notes) {
   auto device = ChooseDevice(std::nullopt, args.precision);
   if (!device.ok()) return device.status();
-  auto cluster = LoadCluster(args.cluster, device->machine);
-  if (!cluster.ok()) return cluster.status();
-  const auto precision =
-      UsesGpus(device->engine) ? LoadGpuPrecision(args.precision) : LoadPrecision(args.precision);
-  if (!precision.ok()) return precision.status();
+  AUTOCFG_ASSIGN_OR_RETURN(auto cluster, LoadCluster(args.cluster, device->machine));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto precision, UsesGpus(device->engine) ? LoadGpuPrecision(args.precision)
+                                                                          : LoadPrecision(args.precision));
   if (!args.engine.empty() && args.engine != kOwnEngine) {
     return absl::InvalidArgumentError(
         fmt::format("--engine: the op times of this machine are those of {}; leave --engine out, or give a "
                     "described --cluster",
                     kOwnEngine));
   }
-  parts.cluster = *std::move(cluster);
-  parts.precision = Name(*precision);
+  parts.cluster = std::move(cluster);
+  parts.precision = Name(precision);
   parts.measured = true;
   notes.insert(notes.end(), device->notes.begin(), device->notes.end());
   return device;
@@ -138,36 +137,24 @@ absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPl
     }
   }
   if (!args.global_batch.empty()) {
-    const auto global_batch = ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch);
-    if (!global_batch.ok()) return global_batch.status();
-    parts.global_batch = *global_batch;
+    AUTOCFG_ASSIGN_OR_RETURN(parts.global_batch,
+                             ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch));
   }
-  const auto named_len = LoadSeqLen(args.seq_len);
-  if (!named_len.ok()) return named_len.status();
-  if (*named_len != 0) parts.seq_len = *named_len;
+  AUTOCFG_ASSIGN_OR_RETURN(const auto named_len, LoadSeqLen(args.seq_len));
+  if (named_len != 0) parts.seq_len = named_len;
   if (!args.model.empty()) {
-    auto model = LoadModel(args.model, parts.seq_len, notes);
-    if (!model.ok()) return model.status();
-    parts.model = *std::move(model);
+    AUTOCFG_ASSIGN_OR_RETURN(parts.model, LoadModel(args.model, parts.seq_len, notes));
   }
   if (!args.cluster.empty() && IsOfThisMachine(args)) {
-    auto device = LoadThisMachine(args, parts, notes);
-    if (!device.ok()) return device.status();
-    machine = *std::move(device);
+    AUTOCFG_ASSIGN_OR_RETURN(machine, LoadThisMachine(args, parts, notes));
   } else if (!args.cluster.empty()) {
-    auto cluster = LoadDescribedCluster(args.cluster);
-    if (!cluster.ok()) return cluster.status();
-    parts.cluster = *std::move(cluster);
+    AUTOCFG_ASSIGN_OR_RETURN(parts.cluster, LoadDescribedCluster(args.cluster));
   }
   if (!args.plan.empty()) {
-    auto plan = LoadPlan(args.plan);
-    if (!plan.ok()) return plan.status();
-    parts.plan = *std::move(plan);
+    AUTOCFG_ASSIGN_OR_RETURN(parts.plan, LoadPlan(args.plan));
   }
   if (!args.memory_margin.empty()) {
-    const auto share = ParseShare("--memory-margin", args.memory_margin);
-    if (!share.ok()) return share.status();
-    parts.memory_margin = *share;
+    AUTOCFG_ASSIGN_OR_RETURN(parts.memory_margin, ParseShare("--memory-margin", args.memory_margin));
   }
   parts.engine = args.engine;
   if (known != nullptr && args.engine.empty()) TakeEngine(known->engine, machine.has_value(), parts, notes);
@@ -188,9 +175,8 @@ void StayOnThisMachine(const BestPlan& known, PlanQuestionArgs& args) {
 absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args, const BestPlan* known) {
   std::vector<std::string> notes;
   std::optional<RunDevice> machine;
-  auto parts = PartsOf(args, known, notes, machine);
-  if (!parts.ok()) return parts.status();
-  auto question = MakePredictionQuestion(*std::move(parts));
+  AUTOCFG_ASSIGN_OR_RETURN(auto parts, PartsOf(args, known, notes, machine));
+  auto question = MakePredictionQuestion(std::move(parts));
   if (!question.ok()) return OfOption(question.status(), args.cluster);
   auto predictor = machine ? PredictorOfThisMachine(
                                  *question, *machine,

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "cli/input/option_values.h"
@@ -67,15 +68,15 @@ absl::Status CheckList(const ListOption& option, const std::string& text,
           fmt::format("{}: {} is listed twice; list it once", option.name, base::Printable(*value)));
     }
     if (option.most == 0) continue;
-    const auto number =
+    AUTOCFG_ASSIGN_OR_RETURN(
+        const auto number,
         option.value == &SearchArgs::seq_len
             ? ParseWholeWithUnit(option.name, base::Quantity::kSequenceLength, *value, 1, option.most)
-            : ParseWhole(option.name, *value, 1, option.most);
-    if (!number.ok()) return number.status();
-    const auto same = std::find(numbers.begin(), numbers.end(), *number) - numbers.begin();
+            : ParseWhole(option.name, *value, 1, option.most));
+    const auto same = std::find(numbers.begin(), numbers.end(), number) - numbers.begin();
     if (same < std::ssize(numbers))
       return RepeatedValue(option.name, values[static_cast<std::size_t>(same)], *value);
-    numbers.push_back(*number);
+    numbers.push_back(number);
   }
   return absl::OkStatus();
 }
@@ -130,7 +131,7 @@ absl::StatusOr<std::vector<SearchArgs>> QuestionsOf(const SearchArgs& args) {
   for (const ListOption& option : kListOptions) {
     const std::string& text = args.*option.value;
     lists.push_back(ValuesOf(option, text));
-    if (auto status = CheckList(option, text, lists.back(), args.predict_only); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckList(option, text, lists.back(), args.predict_only));
     // Each list is shorter than the command line, so that four of them may still overflow.
     count = std::min<std::size_t>(count * lists.back().size(), std::size_t{1} << 40);
     if (lists.back().size() > 1)
@@ -142,7 +143,7 @@ absl::StatusOr<std::vector<SearchArgs>> QuestionsOf(const SearchArgs& args) {
                     base::CountText(static_cast<std::int64_t>(count)), product, kMostQuestions));
   }
   // In the order of kListOptions.
-  if (auto status = CheckPresets(/*clusters=*/lists[0], /*nodes=*/lists[1]); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckPresets(/*clusters=*/lists[0], /*nodes=*/lists[1]));
   std::vector<SearchArgs> questions = {args};
   for (std::size_t i = 0; i < lists.size(); ++i) {
     std::vector<SearchArgs> longer;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "cli/input/devices.h"
@@ -53,8 +54,7 @@ absl::Status CheckPredictOnly(const SearchArgs& args) {
 // Sets the cluster's number of nodes to --nodes, if that was given.
 absl::Status ReplaceNodes(const SearchArgs& args, ClusterSpec& cluster) {
   if (args.nodes.empty()) return absl::OkStatus();
-  const auto nodes = ParseWhole("--nodes", args.nodes, 1, kMaxNodes);
-  if (!nodes.ok()) return nodes.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto nodes, ParseWhole("--nodes", args.nodes, 1, kMaxNodes));
   if (cluster.local) {
     return absl::InvalidArgumentError(
         "--nodes: --cluster local is the machines that measure, whose number is given; leave --nodes out, or "
@@ -62,7 +62,7 @@ absl::Status ReplaceNodes(const SearchArgs& args, ClusterSpec& cluster) {
   }
   if (cluster.groups.size() != 1)
     return absl::InvalidArgumentError("--nodes: the cluster has several kinds of nodes; leave --nodes out");
-  cluster.groups.front().nodes = *nodes;
+  cluster.groups.front().nodes = nodes;
   return absl::OkStatus();
 }
 
@@ -186,22 +186,20 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* all, SearchRe
                             : LoadCluster(args.cluster);
   if (!cluster.ok()) return cluster.status();
   question.cluster = *std::move(cluster);
-  if (auto status = ReplaceNodes(args, question.cluster); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(ReplaceNodes(args, question.cluster));
   // A cluster that is only predicted needs no device; CPU clusters are measured on CPUs.
   const bool on_cpus = question.cluster.groups.front().device.kind == DeviceKind::kCpu;
   if (!asked && !question.cluster.local && (question.predict_only || on_cpus)) asked = EngineDevice::kCpu;
   const bool runs = !question.predict_only || question.cluster.local;  // else no worker is needed
-  auto device = !runs             ? absl::StatusOr<RunDevice>(RunDevice{.engine = *asked})
-                : pool != nullptr ? ChooseDevice(*pool, asked, args.precision)
-                                  : ChooseDevice(asked, args.precision);
-  if (!device.ok()) return device.status();
-  question.device = device->engine;
-  question.notes.insert(question.notes.end(), device->notes.begin(), device->notes.end());
+  AUTOCFG_ASSIGN_OR_RETURN(auto device, !runs ? absl::StatusOr<RunDevice>(RunDevice{.engine = *asked})
+                                        : pool != nullptr ? ChooseDevice(*pool, asked, args.precision)
+                                                          : ChooseDevice(asked, args.precision));
+  question.device = device.engine;
+  question.notes.insert(question.notes.end(), device.notes.begin(), device.notes.end());
   question.notes.insert(question.notes.end(), question.cluster.read_as.begin(),
                         question.cluster.read_as.end());
-  const auto engine = LoadEngine(args, pool, request);
-  if (!engine.ok()) return engine.status();
-  question.cluster.engine = *engine;
+  AUTOCFG_ASSIGN_OR_RETURN(const auto engine, LoadEngine(args, pool, request));
+  question.cluster.engine = engine;
   if (IsDescribed(question)) {
     if (std::string note = CalibratedEngineNote(question.cluster); !note.empty())
       question.notes.push_back(std::move(note));
@@ -210,31 +208,30 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* all, SearchRe
     if (std::string note = AssumeTypicalFigures(question.cluster); !note.empty())
       question.notes.push_back(std::move(note));
   } else {
-    const bool local_gpus = question.cluster.local && UsesGpus(device->engine);
-    cluster = pooled            ? PoolCluster(*pool, *device, args.cluster)
-              : local_gpus      ? LoadCluster(args.cluster, device->machine)
-              : pool != nullptr ? MeasuredOn(*pool, args.cluster, question.cluster, *device)
-                                : MeasuredHere(args.cluster, question.cluster, *device);
+    const bool local_gpus = question.cluster.local && UsesGpus(device.engine);
+    cluster = pooled            ? PoolCluster(*pool, device, args.cluster)
+              : local_gpus      ? LoadCluster(args.cluster, device.machine)
+              : pool != nullptr ? MeasuredOn(*pool, args.cluster, question.cluster, device)
+                                : MeasuredHere(args.cluster, question.cluster, device);
     if (!cluster.ok()) return cluster.status();
     question.cluster = *std::move(cluster);
-    question.cluster.engine = *engine;
+    question.cluster.engine = engine;
     if (std::string note = AssumeTypicalLinkFigures(question.cluster); !note.empty())
       question.notes.push_back(std::move(note));
   }
-  const auto loaded = IsDescribed(question)      ? LoadPredictedPrecision(args.precision, question.cluster)
-                      : UsesGpus(device->engine) ? LoadGpuPrecision(args.precision)
-                                                 : LoadPrecision(args.precision);
-  if (!loaded.ok()) return loaded.status();
-  precision = *loaded;
+  AUTOCFG_ASSIGN_OR_RETURN(precision, IsDescribed(question)
+                                          ? LoadPredictedPrecision(args.precision, question.cluster)
+                                      : UsesGpus(device.engine) ? LoadGpuPrecision(args.precision)
+                                                                : LoadPrecision(args.precision));
   if (pool != nullptr) {
     if (!question.cluster.local && !IsDescribed(question))
       request.spec.set_machine_ranks(SlotsOf(*pool, question.device));
     return absl::OkStatus();
   }
-  const auto gpus = static_cast<std::int64_t>(device->machine.gpus.size());
+  const auto gpus = static_cast<std::int64_t>(device.machine.gpus.size());
   if (gpus > 0 && !question.cluster.local && gpus < question.cluster.groups.front().gpus_per_node)
     request.spec.set_machine_ranks(gpus);
-  request.machine = std::move(device->machine);
+  request.machine = std::move(device.machine);
   return absl::OkStatus();
 }
 
@@ -264,13 +261,9 @@ bool IsDescribed(const SearchQuestion& question) {
 absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPool* pool) {
   SearchRequest request;
   SearchQuestion& question = request.question;
-  if (auto status = CheckPredictOnly(args); !status.ok()) return status;
-  const auto device = LoadDevice(args.device, /*dry=*/false);
-  if (!device.ok()) return device.status();
-  request.asked_device = *device;
-  auto training = LoadTrainingTerms(args.training);
-  if (!training.ok()) return training.status();
-  request.training = *training;
+  AUTOCFG_RETURN_IF_ERROR(CheckPredictOnly(args));
+  AUTOCFG_ASSIGN_OR_RETURN(request.asked_device, LoadDevice(args.device, /*dry=*/false));
+  AUTOCFG_ASSIGN_OR_RETURN(request.training, LoadTrainingTerms(args.training));
   question.notes = UnitNotes(args.training);
   question.predict_only = args.predict_only;
   if (args.save && !args.predict_only) {
@@ -279,66 +272,59 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   }
   question.coordinator = args.service.coordinator;
   if (!args.weight.empty()) {
-    const auto weight = ParseReal("--weight", args.weight, server::kLeastWeight, server::kMostWeight);
-    if (!weight.ok()) return weight.status();
+    AUTOCFG_ASSIGN_OR_RETURN(const auto weight,
+                             ParseReal("--weight", args.weight, server::kLeastWeight, server::kMostWeight));
     if (!args.service.remote()) {
       return base::InvalidArgument(
           "--weight",
           "it is the study's share of a coordinator's workers, and this search has its "
           "own; give --coordinator, or leave it out");
     }
-    request.weight = *weight;
+    request.weight = weight;
   }
   if (args.model.empty())
     return absl::InvalidArgumentError("--model is missing; give a preset, such as gpt2-tiny, or a file");
   if (args.global_batch.empty())
     return absl::InvalidArgumentError("--global-batch is missing; give the sequences per step");
-  const auto global_batch = ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch);
-  if (!global_batch.ok()) return global_batch.status();
-  const auto named_len = LoadSeqLen(args.seq_len);
-  if (!named_len.ok()) return named_len.status();
-  const std::int64_t seq_len = *named_len;
+  AUTOCFG_ASSIGN_OR_RETURN(const auto global_batch,
+                           ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch));
+  AUTOCFG_ASSIGN_OR_RETURN(const std::int64_t seq_len, LoadSeqLen(args.seq_len));
   std::vector<std::string> notes;
   AddUnitNote("--seq-len", base::Quantity::kSequenceLength, args.seq_len, question.notes);
-  const auto model = LoadModel(args.model, seq_len, notes);
-  if (!model.ok()) return model.status();
-  question.model = *model;
-  if (auto status = args.predict_only ? CheckPredictable(*model) : CheckEngineSupports(*model); !status.ok())
+  AUTOCFG_ASSIGN_OR_RETURN(const auto model, LoadModel(args.model, seq_len, notes));
+  question.model = model;
+  if (auto status = args.predict_only ? CheckPredictable(model) : CheckEngineSupports(model); !status.ok())
     return Where(fmt::format("--model: {}", args.model), status, "model");
   Precision precision;
-  if (auto status = LoadMachine(args, pool, request, precision); !status.ok()) return status;
-  question.workload = {*global_batch, seq_len != 0 ? seq_len : model->max_seq_len, precision};
-  if (auto status = Validate(question.workload, *model); !status.ok()) return status;
-  auto space = LoadSpace(args.space);
-  if (!space.ok()) return space.status();
+  AUTOCFG_RETURN_IF_ERROR(LoadMachine(args, pool, request, precision));
+  question.workload = {global_batch, seq_len != 0 ? seq_len : model.max_seq_len, precision};
+  AUTOCFG_RETURN_IF_ERROR(Validate(question.workload, model));
+  AUTOCFG_ASSIGN_OR_RETURN(auto space, LoadSpace(args.space));
   v1::SearchSpec& spec = request.spec;
   if (!args.max_trials.empty()) {
-    const auto trials = ParseWhole("--max-trials", args.max_trials);
-    if (!trials.ok()) return trials.status();
-    spec.set_max_trials(*trials);
+    AUTOCFG_ASSIGN_OR_RETURN(const auto trials, ParseWhole("--max-trials", args.max_trials));
+    spec.set_max_trials(trials);
   }
   if (!args.time_budget.empty()) {
-    const auto budget =
-        ParseDuration("--time-budget", args.time_budget, kShortestBudgetSeconds, kYearSeconds);
-    if (!budget.ok()) return budget.status();
-    spec.set_time_budget_s(*budget);
+    AUTOCFG_ASSIGN_OR_RETURN(const auto budget, ParseDuration("--time-budget", args.time_budget,
+                                                              kShortestBudgetSeconds, kYearSeconds));
+    spec.set_time_budget_s(budget);
     AddUnitNote("--time-budget", base::Quantity::kSeconds, args.time_budget, question.notes);
   }
   if (!args.memory_margin.empty()) {
-    const auto margin = ParseShare("--memory-margin", args.memory_margin);
-    if (!margin.ok()) return margin.status();
-    spec.set_memory_margin(*margin);
+    AUTOCFG_ASSIGN_OR_RETURN(const auto margin, ParseShare("--memory-margin", args.memory_margin));
+    spec.set_memory_margin(margin);
   }
   *spec.mutable_model() = ToProto(question.model);
   *spec.mutable_cluster() = ToProto(question.cluster);
   *spec.mutable_workload() = ToProto(question.workload);
-  for (const auto& [name, values] : *space) {
+  for (const auto& [name, values] : space) {
     auto& axis = *spec.add_space();
     axis.set_name(name);
     for (const auto& value : values) axis.add_values(value);
   }
-  if (auto status = NarrowToEngine(request, *space); !status.ok()) return status;
-  question.not_considered = NotConsidered(question, *space);
+  AUTOCFG_RETURN_IF_ERROR(NarrowToEngine(request, space));
+  question.not_considered = NotConsidered(question, space);
   if (args.fresh && args.predict_only && IsDescribed(question)) {
     return base::InvalidArgument("--fresh", "a prediction by figures measures nothing; leave it out");
   }
@@ -349,16 +335,16 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   // Runs the server's own validation before a database is created.
   if (const auto problem = server::ParseSearchSpec(spec); !problem.ok())
     return OfOption(problem.status(), args.cluster);
-  if (auto status = server::CheckSpecSize(spec); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(server::CheckSpecSize(spec));
   // The server has checked it.
   const auto ranged = SearchSpace::Create(question.model, question.workload, RankCount(question.cluster),
-                                          *space, {.predict_only = args.predict_only});
+                                          space, {.predict_only = args.predict_only});
   if (ranged.ok()) {
     for (const std::string& range : ranged->RangeTexts())
       question.notes.push_back(fmt::format("--space: {}", range));
   }
   for (std::string& note : notes) question.notes.push_back(std::move(note));
-  if (!model->rope_scaling.empty()) question.notes.push_back(RopeScalingNote(*model));
+  if (!model.rope_scaling.empty()) question.notes.push_back(RopeScalingNote(model));
   return request;
 }
 

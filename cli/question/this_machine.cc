@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "base/status_macros.h"
 #include "cli/study/kept_op_times.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
@@ -75,27 +76,25 @@ absl::StatusOr<Predictor> PredictorOfThisMachine(const PredictionQuestion& quest
   problem.workload = question.workload;
   problem.cluster = question.cluster;
   problem.device = device.engine;
-  const auto known = server::OpTimesOf(problem, *kept);
-  if (!known.ok()) return known.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto known, server::OpTimesOf(problem, *kept));
   // Without observations: the priors of a search.
   const auto prior =
       std::make_shared<const Recalibration>(question.model.layers, std::vector<RatioObservation>());
   auto predictor =
       Predictor::Create(question.model, question.workload, question.cluster, question.memory_margin,
-                        {.times = (*known)->times,
-                         .device_overhead_bytes = (*known)->device_overhead_bytes,
+                        {.times = known->times,
+                         .device_overhead_bytes = known->device_overhead_bytes,
                          .sigma = [prior](const ParallelPlan& plan, const Breakdown& step) {
                            return prior->For(plan, step).sigma;
                          }});
   if (!predictor.ok()) return predictor;
-  const auto plan = predictor->Resolve(question.plan);
-  if (!plan.ok()) return plan.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto plan, predictor->Resolve(question.plan));
   absl::flat_hash_set<OpDesc, OpDescHash> timed;
   for (const v1::OpTime& time : kept->result.ops()) {
     if (const auto op = FromProto(time.op()); op.ok()) timed.insert(*op);
   }
   const std::vector<OpDesc> ops =
-      ListCalibrationOps(question.model, question.workload, {*plan}, std::numeric_limits<std::size_t>::max());
+      ListCalibrationOps(question.model, question.workload, {plan}, std::numeric_limits<std::size_t>::max());
   // The first compute takes the most time. If nothing like it was timed, the calibration was of another
   // question, and the small ops that all models share say little of this one.
   const auto first =

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json_reader.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/client/study_names.h"
 #include "cli/report/report.h"
@@ -95,16 +96,13 @@ absl::StatusOr<bool> ReadBreakdown(const EvidenceJson& object, const std::string
   if (found == object.end() || found->is_null()) return false;
   Breakdown parts;
   for (const BreakdownPart& part : kBreakdownParts) {
-    if (absl::Status status =
-            ReadSeconds(*found, path + ": breakdown_s", std::string(part.name).c_str(), parts.*part.seconds);
-        !status.ok())
-      return status;
+    AUTOCFG_RETURN_IF_ERROR(
+        ReadSeconds(*found, path + ": breakdown_s", std::string(part.name).c_str(), parts.*part.seconds));
   }
   message = ToProto(parts);
   if (const auto hidden = object.find("hidden_comm_s"); hidden != object.end() && !hidden->is_null()) {
     double seconds = 0;
-    if (absl::Status status = ReadSeconds(object, path, "hidden_comm_s", seconds); !status.ok())
-      return status;
+    AUTOCFG_RETURN_IF_ERROR(ReadSeconds(object, path, "hidden_comm_s", seconds));
     message.set_hidden_comm(seconds);
   }
   return true;
@@ -203,16 +201,15 @@ absl::StatusOr<Evidence> EvidenceOfBest(const v1::Study& study, std::span<const 
 }
 
 absl::StatusOr<Evidence> ParseEvidence(const std::string& best_json) {
-  const auto json = base::ParseJson("answer", best_json);
-  if (!json.ok()) return json.status();
-  const auto best = json->is_object() ? json->find("best") : json->end();
-  if (!json->is_object() || best == json->end())
+  AUTOCFG_ASSIGN_OR_RETURN(const auto json, base::ParseJson("answer", best_json));
+  const auto best = json.is_object() ? json.find("best") : json.end();
+  if (!json.is_object() || best == json.end())
     return absl::InvalidArgumentError("'best' is missing; give a file that autocfg search --output wrote");
   if (best->is_null()) return NothingMeasured("a search that found no plan that fits");
   if (!best->is_object())
     return absl::InvalidArgumentError("best: not an object; give a file that autocfg search --output wrote");
   Evidence evidence;
-  if (absl::Status status = ReadBest(*best, evidence); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(ReadBest(*best, evidence));
   return evidence;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/report/prediction_report.h"
 #include "cli/report/report.h"
@@ -219,9 +220,8 @@ bool TakeTheSame(const Prediction& a, const Prediction& b) {
 }  // namespace
 
 absl::StatusOr<Explanation> Explain(Predictor& predictor, const ParallelPlan& plan) {
-  auto predicted = predictor.Predict(plan);
-  if (!predicted.ok()) return predicted.status();
-  Explanation explanation{*std::move(predicted), {}, std::nullopt};
+  AUTOCFG_ASSIGN_OR_RETURN(auto predicted, predictor.Predict(plan));
+  Explanation explanation{std::move(predicted), {}, std::nullopt};
   for (std::int64_t rank = 0; rank < explanation.predicted.plan.pp; ++rank) {
     explanation.ranks.push_back(DescribeRank(predictor, explanation.predicted, rank));
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/report/prediction_report.h"
 #include "cli/report/report.h"
@@ -203,9 +204,8 @@ absl::StatusOr<Json> QuestionsJson(const std::vector<AnsweredQuestion>& answers,
     const AnsweredQuestion& entry = answers[i];
     Json json{{"asked", AskedJson(entry.asked)}, {"on_gpu_front", static_cast<bool>(front[i])}};
     if (entry.answer) {
-      auto answer = SearchJson(*entry.answer, entry.question);
-      if (!answer.ok()) return answer.status();
-      json.update(*answer);
+      AUTOCFG_ASSIGN_OR_RETURN(auto answer, SearchJson(*entry.answer, entry.question));
+      json.update(answer);
       if (terms.Asked()) {
         const auto training = TrainingOf(terms, *entry.answer, entry.question);
         json["training"] = training ? TrainingJson(*training) : Json(nullptr);

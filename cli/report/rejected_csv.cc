@@ -2,6 +2,7 @@
 
 #include <system_error>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -39,16 +40,15 @@ absl::Status RejectedCsv::Open() {
 
 absl::Status RejectedCsv::Add(const v1::RejectedPlans& message) {
   for (const v1::RejectedPlan& rejected : message.plans()) {
-    const auto plan = FromProto(rejected.plan());
-    if (!plan.ok()) return plan.status();
+    AUTOCFG_ASSIGN_OR_RETURN(const auto plan, FromProto(rejected.plan()));
     for (const PlanOption& option : PlanOptions()) {
-      rows_ += Field(option.print(*plan));
+      rows_ += Field(option.print(plan));
       rows_ += ',';
     }
     rows_ += fmt::format("{},{}\n", Field(rejected.reason()), Field(rejected.detail()));
     ++written_;
     if (rows_.size() < kFlushBytes) continue;
-    if (absl::Status status = Flush(); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(Flush());
   }
   for (const auto& [reason, count] : message.left_out()) left_out_[reason] += count;
   return absl::OkStatus();
@@ -61,7 +61,7 @@ absl::Status RejectedCsv::Flush() {
 }
 
 absl::Status RejectedCsv::Finish() {
-  if (absl::Status status = Flush(); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Flush());
   const std::error_code error = file_.Finish();
   return error ? CannotWriteRows(path_, error) : absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 
 #include "base/json_reader.h"
 #include "base/os/process.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
@@ -45,12 +46,8 @@ absl::StatusOr<std::int64_t> PositiveField(const Json& object, const char* name)
 
 absl::StatusOr<Workload> ParseWorkload(const Json& json) {
   Workload workload;
-  const auto global_batch = PositiveField(json, "global_batch");
-  if (!global_batch.ok()) return global_batch.status();
-  workload.global_batch = *global_batch;
-  const auto seq_len = PositiveField(json, "seq_len");
-  if (!seq_len.ok()) return seq_len.status();
-  workload.seq_len = *seq_len;
+  AUTOCFG_ASSIGN_OR_RETURN(workload.global_batch, PositiveField(json, "global_batch"));
+  AUTOCFG_ASSIGN_OR_RETURN(workload.seq_len, PositiveField(json, "seq_len"));
   const auto field = json.find("precision");
   const std::string name = field != json.end() && field->is_string() ? field->get<std::string>() : "";
   const auto precision = ParsePrecision(name);
@@ -124,15 +121,14 @@ Json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& q
 }
 
 absl::StatusOr<Json> CandidateJson(const v1::Candidate& candidate, const SearchQuestion& question) {
-  const auto plan = FromProto(candidate.plan());
-  if (!plan.ok()) return plan.status();
-  Json json{{"plan", PlanJson(*plan)}, {"plan_text", PlanText(*plan)}};
+  AUTOCFG_ASSIGN_OR_RETURN(const auto plan, FromProto(candidate.plan()));
+  Json json{{"plan", PlanJson(plan)}, {"plan_text", PlanText(plan)}};
   json["provenance"] = Provenance(candidate);
   json["measured"] =
       candidate.has_measured() ? MeasurementJson(candidate.measured(), question) : Json(nullptr);
-  json["predicted"] = PredictionJson(candidate.predicted(), *plan, question);
+  json["predicted"] = PredictionJson(candidate.predicted(), plan, question);
   json["corrected"] =
-      candidate.has_corrected() ? PredictionJson(candidate.corrected(), *plan, question) : Json(nullptr);
+      candidate.has_corrected() ? PredictionJson(candidate.corrected(), plan, question) : Json(nullptr);
   return json;
 }
 
@@ -173,10 +169,9 @@ namespace {
 absl::StatusOr<Json> PredictionTiesJson(const PredictionTies& ties) {
   Json json{{"within", kPredictionsTellApart}, {"count", ties.count}, {"roomier", nullptr}};
   if (ties.roomier == nullptr) return json;
-  const auto plan = FromProto(ties.roomier->plan());
-  if (!plan.ok()) return plan.status();
-  json["roomier"] = Json{{"plan", PlanJson(*plan)},
-                         {"plan_text", PlanText(*plan)},
+  AUTOCFG_ASSIGN_OR_RETURN(const auto plan, FromProto(ties.roomier->plan()));
+  json["roomier"] = Json{{"plan", PlanJson(plan)},
+                         {"plan_text", PlanText(plan)},
                          {"step_time_s", ties.roomier->predicted().step_time_s()},
                          {"total_memory_bytes", ties.roomier->predicted().memory_bytes().total()}};
   return json;
@@ -188,37 +183,32 @@ absl::StatusOr<Json> WhyJson(const v1::Recommendation& answer) {
       {"runner_up", nullptr}, {"lead", nullptr}, {"tied", TiedWithBest(answer)}, {"matters_most", nullptr}};
   if (!answer.runners_up().empty()) {
     const v1::Candidate& second = answer.runners_up(0);
-    const auto plan = FromProto(second.plan());
-    if (!plan.ok()) return plan.status();
-    json["runner_up"] = Json{{"plan", PlanJson(*plan)},
-                             {"plan_text", PlanText(*plan)},
+    AUTOCFG_ASSIGN_OR_RETURN(const auto plan, FromProto(second.plan()));
+    json["runner_up"] = Json{{"plan", PlanJson(plan)},
+                             {"plan_text", PlanText(plan)},
                              {"provenance", Provenance(second)},
                              {"step_time_s", RankedSeconds(second)}};
   }
   if (const auto lead = LeadOf(answer)) json["lead"] = *lead;
   json["predicted_ties"] = nullptr;
   if (const auto ties = PredictionTiesOf(answer)) {
-    auto tied = PredictionTiesJson(*ties);
-    if (!tied.ok()) return tied.status();
-    json["predicted_ties"] = *std::move(tied);
+    AUTOCFG_ASSIGN_OR_RETURN(json["predicted_ties"], PredictionTiesJson(*ties));
   }
   if (answer.has_matters_most()) {
     const v1::OptionEffect& effect = answer.matters_most();
-    const auto plan = FromProto(effect.plan());
-    if (!plan.ok()) return plan.status();
+    AUTOCFG_ASSIGN_OR_RETURN(const auto plan, FromProto(effect.plan()));
     json["matters_most"] =
         Json{{"option", effect.option()},   {"chosen", effect.chosen()},
              {"instead", effect.instead()}, {"costs", effect.costs()},
              {"because", effect.because()}, {"only_this_changed", effect.only_this_changed()},
-             {"plan", PlanJson(*plan)},     {"plan_text", PlanText(*plan)}};
+             {"plan", PlanJson(plan)},      {"plan_text", PlanText(plan)}};
     Json& most = json["matters_most"];
     most["costs_alone"] = most["plan_alone"] = most["plan_alone_text"] = nullptr;
     if (effect.has_costs_alone()) {
-      const auto alone = FromProto(effect.plan_alone());
-      if (!alone.ok()) return alone.status();
+      AUTOCFG_ASSIGN_OR_RETURN(const auto alone, FromProto(effect.plan_alone()));
       most["costs_alone"] = effect.costs_alone();
-      most["plan_alone"] = PlanJson(*alone);
-      most["plan_alone_text"] = PlanText(*alone);
+      most["plan_alone"] = PlanJson(alone);
+      most["plan_alone_text"] = PlanText(alone);
     }
   }
   return json;
@@ -227,10 +217,9 @@ absl::StatusOr<Json> WhyJson(const v1::Recommendation& answer) {
 absl::StatusOr<Json> FrontJson(const v1::Recommendation& answer) {
   Json json = Json::array();
   for (const v1::Candidate& candidate : answer.pareto_memory()) {
-    const auto plan = FromProto(candidate.plan());
-    if (!plan.ok()) return plan.status();
-    json.push_back(Json{{"plan", PlanJson(*plan)},
-                        {"plan_text", PlanText(*plan)},
+    AUTOCFG_ASSIGN_OR_RETURN(const auto plan, FromProto(candidate.plan()));
+    json.push_back(Json{{"plan", PlanJson(plan)},
+                        {"plan_text", PlanText(plan)},
                         {"provenance", Provenance(candidate)},
                         {"step_time_s", RankedSeconds(candidate)},
                         {"total_memory_bytes", candidate.predicted().memory_bytes().total()}});
@@ -255,17 +244,13 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
             {"versions", VersionsJson(question.device)}};
   if (!question.coordinator.empty()) json["coordinator"] = question.coordinator;
   if (answer.nothing_fits().empty()) {
-    auto best = CandidateJson(answer.best(), question);
-    if (!best.ok()) return best.status();
-    json["best"] = *std::move(best);
+    AUTOCFG_ASSIGN_OR_RETURN(json["best"], CandidateJson(answer.best(), question));
   } else {
     json["best"] = nullptr;
     json["reason"] = answer.nothing_fits();
   }
   if (answer.nothing_fits().empty()) {
-    auto why = WhyJson(answer);
-    if (!why.ok()) return why.status();
-    json["why"] = *std::move(why);
+    AUTOCFG_ASSIGN_OR_RETURN(json["why"], WhyJson(answer));
   } else {
     json["why"] = nullptr;
   }
@@ -273,14 +258,11 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
   json["memory_margin"] = answer.memory_margin();
   json["runners_up"] = Json::array();
   for (const auto& candidate : answer.runners_up()) {
-    auto runner_up = CandidateJson(candidate, question);
-    if (!runner_up.ok()) return runner_up.status();
-    json["runners_up"].push_back(*std::move(runner_up));
+    AUTOCFG_ASSIGN_OR_RETURN(auto runner_up, CandidateJson(candidate, question));
+    json["runners_up"].push_back(std::move(runner_up));
   }
   json["measured_not_shown"] = answer.measured_not_shown();
-  auto front = FrontJson(answer);
-  if (!front.ok()) return front.status();
-  json["pareto_memory"] = *std::move(front);
+  AUTOCFG_ASSIGN_OR_RETURN(json["pareto_memory"], FrontJson(answer));
   const auto& counts = answer.counts();
   json["counts"] = Json{{"enumerated", counts.enumerated()},       {"illegal", counts.illegal()},
                         {"out_of_memory", counts.out_of_memory()}, {"predicted", counts.predicted()},
@@ -309,9 +291,7 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
 }
 
 absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
-  const auto parsed = base::ParseJson("answer", text);
-  if (!parsed.ok()) return parsed.status();
-  const Json& json = *parsed;
+  AUTOCFG_ASSIGN_OR_RETURN(const auto json, base::ParseJson("answer", text));
   if (json.is_object() && json.contains("questions")) {
     return absl::InvalidArgumentError(
         "it holds the answers to several questions; give the file of a search with one");
@@ -331,12 +311,8 @@ absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
   if (!json["workload"].is_object())
     return absl::InvalidArgumentError(fmt::format("workload: not an object; {}", kGiveAnswer));
   BestPlan best;
-  const auto model = ParseModelJson(json["model"]);
-  if (!model.ok()) return model.status();
-  best.model = *model;
-  const auto workload = ParseWorkload(json["workload"]);
-  if (!workload.ok()) return workload.status();
-  best.workload = *workload;
+  AUTOCFG_ASSIGN_OR_RETURN(best.model, ParseModelJson(json["model"]));
+  AUTOCFG_ASSIGN_OR_RETURN(best.workload, ParseWorkload(json["workload"]));
   const auto plan = ParsePlanJson(json["best"]["plan"]);
   if (!plan.ok()) return Where("best: plan", plan.status(), "plan");
   best.plan = *plan;
@@ -344,9 +320,7 @@ absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
   const bool named = described != json.end() && described->is_object();
   best.local = named && described->contains("local") && (*described)["local"] == true;
   if (named && !best.local) {
-    auto cluster = ParseClusterJson(*described);
-    if (!cluster.ok()) return cluster.status();
-    best.cluster = *std::move(cluster);
+    AUTOCFG_ASSIGN_OR_RETURN(best.cluster, ParseClusterJson(*described));
   }
   best.remote = json.contains("coordinator");
   if (const auto engine = json.find("engine"); engine != json.end() && engine->is_string())
@@ -355,7 +329,7 @@ absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
     if (!margin->is_number())
       return absl::InvalidArgumentError(fmt::format("memory_margin: not a number; {}", kGiveAnswer));
     best.memory_margin = margin->get<double>();
-    if (absl::Status status = CheckMemoryMargin(*best.memory_margin); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckMemoryMargin(*best.memory_margin));
   }
   if (const auto layout = json.find("layout"); layout != json.end() && !layout->is_null()) {
     const auto each = layout->is_object() ? layout->find("ranks_per_node") : layout->end();

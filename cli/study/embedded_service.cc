@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/os/process_limits.h"
+#include "base/status_macros.h"
 #include "cli/input/service_options.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
@@ -16,15 +17,13 @@
 namespace autocfg::cli {
 
 absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::Start(const std::string& database) {
-  const auto socket = SocketPath(database);
-  if (!socket.ok()) return socket.status();
-  return Serve(*socket, [&] { return server::OpenSqliteStore(database); });
+  AUTOCFG_ASSIGN_OR_RETURN(const auto socket, SocketPath(database));
+  return Serve(socket, [&] { return server::OpenSqliteStore(database); });
 }
 
 absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::StartInMemory() {
-  const auto socket = PrivateSocketPath();
-  if (!socket.ok()) return socket.status();
-  return Serve(*socket, [] { return server::OpenMemoryStore(); });
+  AUTOCFG_ASSIGN_OR_RETURN(const auto socket, PrivateSocketPath());
+  return Serve(socket, [] { return server::OpenMemoryStore(); });
 }
 
 absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::Serve(
@@ -59,12 +58,10 @@ absl::Status EmbeddedService::StartWorker(std::int64_t slots, const GpuList& mac
         "{}: the training engine is missing; build autocfg-trainer beside autocfg or set AUTOCFG_TRAINER",
         options.trainer_path.empty() ? "autocfg-trainer" : options.trainer_path));
   }
-  if (absl::Status status = worker::CheckSupervisor(); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(worker::CheckSupervisor());
   options.engines = std::move(engines);
   options.inventory = worker::LocalInventory(machine, slots);
-  auto worker = worker::Worker::Start(options);
-  if (!worker.ok()) return worker.status();
-  worker_ = *std::move(worker);
+  AUTOCFG_ASSIGN_OR_RETURN(worker_, worker::Worker::Start(options));
   return absl::OkStatus();
 }
 

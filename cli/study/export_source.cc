@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/json_reader.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/client/study_names.h"
 #include "cli/input/files.h"
@@ -131,20 +132,17 @@ absl::StatusOr<ExportedRun> RunOfInput(const std::string& path) {
 }
 
 absl::StatusOr<ExportedRun> RunOfStudy(StudyReader& reader, const std::string& text) {
-  const auto found = reader.StudyNamed(text.substr(0, text.find(kTrialsPart)));
-  if (!found.ok()) return found.status();
-  v1::Study study = *found;
+  AUTOCFG_ASSIGN_OR_RETURN(v1::Study study, reader.StudyNamed(text.substr(0, text.find(kTrialsPart))));
   std::string trial_end;
   if (text.find(kTrialsPart) != std::string::npos) {
-    const auto trial = TrialNamed(reader, study, text);
-    if (!trial.ok()) return trial.status();
+    AUTOCFG_ASSIGN_OR_RETURN(const auto trial, TrialNamed(reader, study, text));
     v1::Candidate& chosen = *study.mutable_best();
     chosen.Clear();
-    *chosen.mutable_plan() = trial->plan();
-    chosen.set_plan_text(trial->plan_text());
-    if (trial->has_measured()) *chosen.mutable_measured() = trial->measured();
-    *chosen.mutable_predicted() = trial->predicted();
-    trial_end = EndWithoutMeasurement(*trial);
+    *chosen.mutable_plan() = trial.plan();
+    chosen.set_plan_text(trial.plan_text());
+    if (trial.has_measured()) *chosen.mutable_measured() = trial.measured();
+    *chosen.mutable_predicted() = trial.predicted();
+    trial_end = EndWithoutMeasurement(trial);
   }
   if (!study.has_best() && reader.StateOf(study) == "interrupted") {
     return absl::FailedPreconditionError(

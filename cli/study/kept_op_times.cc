@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/os/process.h"
+#include "base/status_macros.h"
 #include "cli/client/study_names.h"
 #include "fmt/format.h"
 #include "search/plan/cluster_spec.h"
@@ -66,17 +67,14 @@ absl::StatusOr<server::Store::Calibration> KeptOpTimes(const std::string& databa
         fmt::format("this build ({}) names no one revision, so its searches keep no op times of this machine",
                     base::BuildId()));
   }
-  const auto path = server::DatabasePath(database);
-  if (!path.ok()) return path.status();
-  const auto store = OpenKept(*path);
-  if (!store.ok()) return store.status();
-  if (*store != nullptr) {
-    auto kept = (*store)->AllOpTimes(*key, Now());
+  AUTOCFG_ASSIGN_OR_RETURN(const auto path, server::DatabasePath(database));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto store, OpenKept(path));
+  if (store != nullptr) {
+    auto kept = store->AllOpTimes(*key, Now());
     if (!kept.ok() || kept->reused_ops > 0) return kept;
   }
-  return absl::FailedPreconditionError(
-      fmt::format("{} has no op times of this machine with {} rank{} by this build", *path, ranks,
-                  ranks == 1 ? "" : "s"));
+  return absl::FailedPreconditionError(fmt::format(
+      "{} has no op times of this machine with {} rank{} by this build", path, ranks, ranks == 1 ? "" : "s"));
 }
 
 absl::StatusOr<std::optional<v1::Recommendation>> PredictFromKeptOpTimes(const std::string& database,
@@ -85,22 +83,20 @@ absl::StatusOr<std::optional<v1::Recommendation>> PredictFromKeptOpTimes(const s
                                                                          const PlanningWatch& watch) {
   using None = std::optional<v1::Recommendation>;
   const auto began = std::chrono::steady_clock::now();
-  auto problem = server::ParseSearchSpec(spec);
-  if (!problem.ok()) return problem.status();
-  const auto key = KeyHere(machine, RankCount(problem->cluster));
+  AUTOCFG_ASSIGN_OR_RETURN(auto problem, server::ParseSearchSpec(spec));
+  const auto key = KeyHere(machine, RankCount(problem.cluster));
   const auto path = server::DatabasePath(database);
   if (!key || !path.ok()) return None();
   const auto store = OpenKept(*path);
   if (!store.ok() || *store == nullptr) return None();
-  auto search = server::StudySearch::Create(*problem, {.watch = watch});
-  if (!search.ok()) return search.status();
-  const v1::Job job = server::CalibrationJob(*problem, search->loop().CalibrationOps());
+  AUTOCFG_ASSIGN_OR_RETURN(auto search, server::StudySearch::Create(problem, {.watch = watch}));
+  const v1::Job job = server::CalibrationJob(problem, search.loop().CalibrationOps());
   auto kept = (*store)->FindOpTimes(*key, job.calibrate(), Now());
   if (!kept.ok() || kept->reused_ops < job.calibrate().ops_size()) return None();
   KnownCalibration source(*std::move(kept));
-  if (absl::Status status = search->Drive(source); !status.ok()) return status;
-  v1::Recommendation answer = search->Recommendation();
-  answer.set_plan_cpu_s(search->plan_cpu_s());
+  AUTOCFG_RETURN_IF_ERROR(search.Drive(source));
+  v1::Recommendation answer = search.Recommendation();
+  answer.set_plan_cpu_s(search.plan_cpu_s());
   answer.set_wall_s(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
   return std::optional(std::move(answer));
 }

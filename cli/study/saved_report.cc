@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "base/json_reader.h"
+#include "base/status_macros.h"
 #include "cli/report/results_json.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
@@ -249,9 +250,7 @@ absl::Status ReadQuestion(const FileJson& json, AnswerReader& whole, BestPlan be
   const FileJson* described = whole.Given("cluster");
   if (described == nullptr)
     return absl::InvalidArgumentError("'cluster' is missing; give a file that autocfg search --output wrote");
-  auto cluster = ParseClusterJson(*described);
-  if (!cluster.ok()) return cluster.status();
-  problem.cluster = *std::move(cluster);
+  AUTOCFG_ASSIGN_OR_RETURN(problem.cluster, ParseClusterJson(*described));
   problem.cluster.engine.name = best.engine;
   problem.options.predict_only = whole.Given("device") == nullptr;
   if (!problem.options.predict_only) {
@@ -271,8 +270,7 @@ absl::StatusOr<server::StudyReport> ReadAnswer(const FileJson& json, BestPlan be
   report.from_file = true;
   absl::Status status;
   AnswerReader whole(json, "", status);
-  if (absl::Status wrong = ReadQuestion(json, whole, std::move(best), report.problem); !wrong.ok())
-    return wrong;
+  AUTOCFG_RETURN_IF_ERROR(ReadQuestion(json, whole, std::move(best), report.problem));
   if (whole.Given("study") != nullptr) report.study.set_name(whole.Text("study"));
   for (const char* list : {"runners_up", "pareto_memory"}) {
     if (whole.Given(list) == nullptr || !json[list].is_array())
@@ -304,13 +302,10 @@ absl::StatusOr<server::StudyReport> ReadAnswer(const FileJson& json, BestPlan be
 }  // namespace
 
 absl::StatusOr<std::string> ReportOfAnswer(const std::string& text) {
-  auto best = ParseSearchJson(text);
-  if (!best.ok()) return best.status();
-  const auto json = base::ParseJson("answer", text);
-  if (!json.ok()) return json.status();
-  const auto report = ReadAnswer(*json, *std::move(best));
-  if (!report.ok()) return report.status();
-  return server::ReportPage(server::ReportTitle(*report), server::ReportJson(*report));
+  AUTOCFG_ASSIGN_OR_RETURN(auto best, ParseSearchJson(text));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto json, base::ParseJson("answer", text));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto report, ReadAnswer(json, std::move(best)));
+  return server::ReportPage(server::ReportTitle(report), server::ReportJson(report));
 }
 
 }  // namespace autocfg::cli

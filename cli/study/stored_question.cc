@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/client/study_names.h"
 #include "cli/input/files.h"
@@ -21,12 +22,10 @@ absl::StatusOr<BestPlan> QuestionOfInput(const std::string& path) {
 }
 
 absl::StatusOr<v1::Trial> TrialNamed(StudyReader& reader, const v1::Study& study, const std::string& text) {
-  const auto id = ParseStudyId(study.name());
-  if (!id.ok()) return id.status();
-  const auto trials = reader.Trials(*id);
-  if (!trials.ok()) return trials.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto id, ParseStudyId(study.name()));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto trials, reader.Trials(id));
   const std::string name = study.name() + text.substr(std::min(text.find(kTrialsPart), text.size()));
-  for (const v1::Trial& trial : *trials) {
+  for (const v1::Trial& trial : trials) {
     if (trial.name() == name) return trial;
   }
   return absl::NotFoundError(
@@ -35,32 +34,30 @@ absl::StatusOr<v1::Trial> TrialNamed(StudyReader& reader, const v1::Study& study
 
 absl::StatusOr<BestPlan> QuestionOfStudy(StudyReader& reader, const std::string& text) {
   const std::size_t slash = text.find(kTrialsPart);
-  const auto study = reader.StudyNamed(text.substr(0, slash));
-  if (!study.ok()) return study.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto study, reader.StudyNamed(text.substr(0, slash)));
   BestPlan question;
-  const auto model = FromProto(study->spec().model());
+  const auto model = FromProto(study.spec().model());
   if (!model.ok()) return Where("--study", model.status());
   question.model = *model;
-  const auto workload = FromProto(study->spec().workload());
+  const auto workload = FromProto(study.spec().workload());
   if (!workload.ok()) return Where("--study", workload.status());
   question.workload = *workload;
-  auto cluster = FromProto(study->spec().cluster());
+  auto cluster = FromProto(study.spec().cluster());
   if (!cluster.ok()) return Where("--study", cluster.status());
   question.local = cluster->local;
   question.engine = cluster->engine.name;
-  if (study->spec().has_memory_margin()) question.memory_margin = study->spec().memory_margin();
+  if (study.spec().has_memory_margin()) question.memory_margin = study.spec().memory_margin();
   if (!cluster->local) question.cluster = *std::move(cluster);
-  v1::ParallelPlan message = study->best().plan();
+  v1::ParallelPlan message = study.best().plan();
   if (slash != std::string::npos) {
-    const auto trial = TrialNamed(reader, *study, text);
-    if (!trial.ok()) return trial.status();
-    message = trial->plan();
-  } else if (!study->has_best()) {
-    const std::string number = LastPart(study->name());
-    if (server::IsEnd(study->state())) {
+    AUTOCFG_ASSIGN_OR_RETURN(const auto trial, TrialNamed(reader, study, text));
+    message = trial.plan();
+  } else if (!study.has_best()) {
+    const std::string number = LastPart(study.name());
+    if (server::IsEnd(study.state())) {
       return absl::FailedPreconditionError(fmt::format(
           "--study: study {} has ended without a plan: {}; name another study", number,
-          study->message().empty() ? "no plan fits, or none was measured" : base::OneLine(study->message())));
+          study.message().empty() ? "no plan fits, or none was measured" : base::OneLine(study.message())));
     }
     return absl::FailedPreconditionError(
         fmt::format("--study: study {} has no plan yet; name a trial, as in {}/trials/1, or another study",

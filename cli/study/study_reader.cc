@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/status_macros.h"
 #include "cli/client/study_names.h"
 #include "cli/input/option_values.h"
 #include "cli/input/service_options.h"
@@ -28,28 +29,24 @@ absl::Status InterruptedError(const v1::Study& study) {
 }
 
 absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const ServiceOptions& options) {
-  if (auto status = CheckServiceOptions(options); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckServiceOptions(options));
   if (options.remote()) {
-    auto endpoint = EndpointOf(options);
-    if (!endpoint.ok()) return endpoint.status();
-    return std::unique_ptr<StudyReader>(new StudyReader("", nullptr, *std::move(endpoint)));
+    AUTOCFG_ASSIGN_OR_RETURN(auto endpoint, EndpointOf(options));
+    return std::unique_ptr<StudyReader>(new StudyReader("", nullptr, std::move(endpoint)));
   }
   const std::string& database = options.database;
-  const auto path = server::DatabasePath(database);
-  if (!path.ok()) return path.status();
-  const absl::Status exists = CheckDatabaseExists(*path);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto path, server::DatabasePath(database));
+  const absl::Status exists = CheckDatabaseExists(path);
   if (absl::IsNotFound(exists) && database.empty()) {
-    auto empty = server::OpenMemoryStore();
-    if (!empty.ok()) return empty.status();
-    return std::unique_ptr<StudyReader>(new StudyReader(*path, *std::move(empty), {}));
+    AUTOCFG_ASSIGN_OR_RETURN(auto empty, server::OpenMemoryStore());
+    return std::unique_ptr<StudyReader>(new StudyReader(path, std::move(empty), {}));
   }
   if (!exists.ok()) return exists;
-  const auto socket = SocketPath(*path);
+  const auto socket = SocketPath(path);
   if (socket.ok() && IsListening(*socket))
-    return std::unique_ptr<StudyReader>(new StudyReader(*path, nullptr, {.target = "unix:" + *socket}));
-  auto store = server::OpenSqliteStoreReadOnly(*path);
-  if (!store.ok()) return store.status();
-  return std::unique_ptr<StudyReader>(new StudyReader(*path, *std::move(store), {}));
+    return std::unique_ptr<StudyReader>(new StudyReader(path, nullptr, {.target = "unix:" + *socket}));
+  AUTOCFG_ASSIGN_OR_RETURN(auto store, server::OpenSqliteStoreReadOnly(path));
+  return std::unique_ptr<StudyReader>(new StudyReader(path, std::move(store), {}));
 }
 
 StudyReader::StudyReader(std::string path, std::unique_ptr<server::Store> store, Endpoint endpoint)
@@ -67,9 +64,7 @@ bool StudyReader::HasGone(const absl::Status& status) {
 
 absl::StatusOr<server::Store*> StudyReader::File() {
   if (!store_) {
-    auto store = server::OpenSqliteStoreReadOnly(path_);
-    if (!store.ok()) return store.status();
-    store_ = *std::move(store);
+    AUTOCFG_ASSIGN_OR_RETURN(store_, server::OpenSqliteStoreReadOnly(path_));
   }
   return store_.get();
 }
@@ -79,17 +74,13 @@ absl::StatusOr<std::vector<v1::Study>> StudyReader::Studies() {
     auto studies = client_->ListStudies();
     if (!HasGone(studies.status())) return studies;
   }
-  const auto store = File();
-  if (!store.ok()) return store.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto store, File());
   std::vector<v1::Study> all;
   for (std::int64_t before = 0;;) {
-    auto page = (*store)->ListStudies(before, kPage);
-    if (!page.ok()) return page.status();
-    if (page->empty()) return all;
-    const auto last = ParseStudyId(page->back().name());
-    if (!last.ok()) return last.status();
-    before = *last;
-    for (auto& study : *page) all.push_back(std::move(study));
+    AUTOCFG_ASSIGN_OR_RETURN(auto page, store->ListStudies(before, kPage));
+    if (page.empty()) return all;
+    AUTOCFG_ASSIGN_OR_RETURN(before, ParseStudyId(page.back().name()));
+    for (auto& study : page) all.push_back(std::move(study));
   }
 }
 
@@ -98,24 +89,21 @@ absl::StatusOr<v1::Study> StudyReader::Study(std::int64_t id) {
     auto study = client_->GetStudy(fmt::format("studies/{}", id));
     if (!HasGone(study.status())) return study;
   }
-  const auto store = File();
-  if (!store.ok()) return store.status();
-  return (*store)->GetStudy(id);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto store, File());
+  return store->GetStudy(id);
 }
 
 absl::StatusOr<v1::Study> StudyReader::StudyNamed(const std::string& text) {
   if (!text.empty()) {
-    const auto id = ParseStudyId(text);
-    if (!id.ok()) return id.status();
-    auto study = Study(*id);
+    AUTOCFG_ASSIGN_OR_RETURN(const auto id, ParseStudyId(text));
+    auto study = Study(id);
     if (!absl::IsNotFound(study.status())) return study;
     return absl::NotFoundError(
         fmt::format("--study: {}; autocfg studies lists what there is", Text(study.status())));
   }
-  auto studies = Studies();
-  if (!studies.ok()) return studies.status();
-  if (studies->empty()) return absl::NotFoundError("no studies found; autocfg search creates one");
-  return std::move(studies->front());
+  AUTOCFG_ASSIGN_OR_RETURN(auto studies, Studies());
+  if (studies.empty()) return absl::NotFoundError("no studies found; autocfg search creates one");
+  return std::move(studies.front());
 }
 
 absl::StatusOr<std::vector<v1::Trial>> StudyReader::Trials(std::int64_t study) {
@@ -123,17 +111,13 @@ absl::StatusOr<std::vector<v1::Trial>> StudyReader::Trials(std::int64_t study) {
     auto trials = client_->ListTrials(fmt::format("studies/{}", study));
     if (!HasGone(trials.status())) return trials;
   }
-  const auto store = File();
-  if (!store.ok()) return store.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto store, File());
   std::vector<v1::Trial> all;
   for (std::int64_t after = 0;;) {
-    auto page = (*store)->ListTrials(study, after, kPage);
-    if (!page.ok()) return page.status();
-    if (page->empty()) return all;
-    const auto last = ParseWhole("trial", LastPart(page->back().name()));
-    if (!last.ok()) return last.status();
-    after = *last;
-    for (auto& trial : *page) all.push_back(std::move(trial));
+    AUTOCFG_ASSIGN_OR_RETURN(auto page, store->ListTrials(study, after, kPage));
+    if (page.empty()) return all;
+    AUTOCFG_ASSIGN_OR_RETURN(after, ParseWhole("trial", LastPart(page.back().name())));
+    for (auto& trial : page) all.push_back(std::move(trial));
   }
 }
 
@@ -143,9 +127,8 @@ absl::StatusOr<v1::TrialLog> StudyReader::TrialLog(std::int64_t study, std::int6
     auto log = client_->GetTrialLog(server::JobName(study, trial), attempt, most_bytes);
     if (!HasGone(log.status())) return log;
   }
-  const auto store = File();
-  if (!store.ok()) return store.status();
-  return (*store)->TrialLog(study, trial, attempt, static_cast<std::size_t>(most_bytes));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto store, File());
+  return store->TrialLog(study, trial, attempt, static_cast<std::size_t>(most_bytes));
 }
 
 absl::StatusOr<std::string> StudyReader::Report(std::int64_t study) {
@@ -153,22 +136,18 @@ absl::StatusOr<std::string> StudyReader::Report(std::int64_t study) {
     auto page = client_->GetReport(fmt::format("studies/{}", study));
     if (!HasGone(page.status())) return page;
   }
-  const auto store = File();
-  if (!store.ok()) return store.status();
-  const auto report = server::GatherReport(**store, study);
-  if (!report.ok()) return report.status();
-  return server::ReportPage(server::ReportTitle(*report), server::ReportJson(*report));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto store, File());
+  AUTOCFG_ASSIGN_OR_RETURN(const auto report, server::GatherReport(*store, study));
+  return server::ReportPage(server::ReportTitle(report), server::ReportJson(report));
 }
 
 absl::StatusOr<std::string> StudyReader::CalibrationFailure(std::int64_t study) {
   if (path_.empty()) return std::string();
-  const auto store = File();
-  if (!store.ok()) return store.status();
-  const auto state = (*store)->CalibrationState(study);
-  if (!state.ok()) return state.status();
-  if (!server::IsEnd(state->first) || state->first == v1::TRIAL_STATE_MEASURED) return std::string();
-  const std::string text = StateText(state->first);
-  return state->second.empty() || state->second == text ? text : fmt::format("{}: {}", text, state->second);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto store, File());
+  AUTOCFG_ASSIGN_OR_RETURN(const auto state, store->CalibrationState(study));
+  if (!server::IsEnd(state.first) || state.first == v1::TRIAL_STATE_MEASURED) return std::string();
+  const std::string text = StateText(state.first);
+  return state.second.empty() || state.second == text ? text : fmt::format("{}: {}", text, state.second);
 }
 
 std::optional<pid_t> StudyReader::Worker() const {

@@ -14,6 +14,7 @@
 
 #include "autocfg/v1/model.pb.h"
 #include "base/json_reader.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/input/files.h"
 #include "cli/terminal/console.h"
@@ -160,31 +161,23 @@ std::string Remedy(std::string_view name, const std::string& value) {
 }  // namespace
 
 absl::StatusOr<BestPlan> ParseManifestRun(const std::string& text) {
-  const auto parsed = base::ParseJson("manifest", text);
-  if (!parsed.ok()) return parsed.status();
-  const nlohmann::json json = *parsed;
+  AUTOCFG_ASSIGN_OR_RETURN(const nlohmann::json json, base::ParseJson("manifest", text));
   if (!json.is_object() || !json.contains("run") || !json["run"].is_object() || !json.contains("plan") ||
       !json["plan"].is_string())
     return absl::InvalidArgumentError("it names no run and plan; give --model and --plan too");
   v1::ModelSpec model;
   v1::Workload workload;
-  if (auto status = SetFields("model.", json["run"], model); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(SetFields("model.", json["run"], model));
   if (model.bias()) {  // it says all three, which the message then does not have
     model.clear_qkv_bias();
     model.clear_attention_out_bias();
     model.clear_mlp_bias();
   }
-  if (auto status = SetFields("workload.", json["run"], workload); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(SetFields("workload.", json["run"], workload));
   BestPlan run;
-  auto read_model = FromProto(model);
-  if (!read_model.ok()) return read_model.status();
-  run.model = *std::move(read_model);
-  auto read_workload = FromProto(workload);
-  if (!read_workload.ok()) return read_workload.status();
-  run.workload = *std::move(read_workload);
-  auto plan = ParsePlanText(json["plan"].get<std::string>());
-  if (!plan.ok()) return plan.status();
-  run.plan = *std::move(plan);
+  AUTOCFG_ASSIGN_OR_RETURN(run.model, FromProto(model));
+  AUTOCFG_ASSIGN_OR_RETURN(run.workload, FromProto(workload));
+  AUTOCFG_ASSIGN_OR_RETURN(run.plan, ParsePlanText(json["plan"].get<std::string>()));
   return run;
 }
 
@@ -201,9 +194,8 @@ absl::StatusOr<BestPlan> RunOfCheckpoint(const std::string& directory) {
         "{} holds no checkpoint; give a directory that --checkpoint wrote, or one step-N of it", directory));
   }
   const std::string path = checkpoints.front() / kManifest;
-  const auto text = ReadTextFile(path);
-  if (!text.ok()) return text.status();
-  auto run = ParseManifestRun(*text);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto text, ReadTextFile(path));
+  auto run = ParseManifestRun(text);
   if (!run.ok()) return Where(path, run.status(), "manifest");
   return run;
 }

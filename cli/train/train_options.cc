@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "CLI/CLI.hpp"
+#include "base/status_macros.h"
 #include "cli/input/option_values.h"
 #include "fmt/format.h"
 
@@ -40,9 +41,8 @@ absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const OptimizerOptions& options)
                         {"--clip-norm", &options.clip_norm, 1e9, &v1::OptimizerSpec::set_clip_norm}};
   v1::OptimizerSpec optimizer;
   for (const auto& real : reals) {
-    const auto value = ParseReal(real.name, *real.text, 0, real.most);
-    if (!value.ok()) return value.status();
-    (optimizer.*real.set)(*value);
+    AUTOCFG_ASSIGN_OR_RETURN(const auto value, ParseReal(real.name, *real.text, 0, real.most));
+    (optimizer.*real.set)(value);
   }
   if (options.lr_schedule != "constant" && options.lr_schedule != "cosine") {
     return absl::InvalidArgumentError(fmt::format(
@@ -54,9 +54,9 @@ absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const OptimizerOptions& options)
         options.min_lr, options.lr));
   }
   optimizer.set_lr_schedule(options.lr_schedule);
-  const auto warmup = ParseWhole("--warmup-steps", options.warmup_steps, 0, 1'000'000'000);
-  if (!warmup.ok()) return warmup.status();
-  optimizer.set_warmup_steps(*warmup);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto warmup,
+                           ParseWhole("--warmup-steps", options.warmup_steps, 0, 1'000'000'000));
+  optimizer.set_warmup_steps(warmup);
   return optimizer;
 }
 

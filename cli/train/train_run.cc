@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/input/devices.h"
 #include "cli/input/files.h"
@@ -58,12 +59,11 @@ absl::StatusOr<std::optional<ClusterSpec>> LoadEmulated(const TrainArgs& args, E
   }
   if (args.cluster.empty() && input && input->cluster) return input->cluster;
   const std::string name = args.cluster.empty() ? DefaultEmulated(plan) : args.cluster;
-  auto cluster = LoadDescribedCluster(name);
-  if (!cluster.ok()) return cluster.status();
+  AUTOCFG_ASSIGN_OR_RETURN(auto cluster, LoadDescribedCluster(name));
   if (args.cluster.empty()) notes.push_back(fmt::format("no --cluster is given; emulating {}", name));
-  notes.insert(notes.end(), cluster->read_as.begin(), cluster->read_as.end());
-  if (std::string note = AssumeTypicalFigures(*cluster); !note.empty()) notes.push_back(std::move(note));
-  return *std::move(cluster);
+  notes.insert(notes.end(), cluster.read_as.begin(), cluster.read_as.end());
+  if (std::string note = AssumeTypicalFigures(cluster); !note.empty()) notes.push_back(std::move(note));
+  return cluster;
 }
 
 absl::StatusOr<std::optional<v1::Slice>> LoadSlice(const std::string& text, const ParallelPlan& plan) {
@@ -74,13 +74,13 @@ absl::StatusOr<std::optional<v1::Slice>> LoadSlice(const std::string& text, cons
         "--slice: invalid value '{}'; expected T,P, a tensor and a pipeline coordinate such as 0,0",
         base::Printable(text)));
   }
-  const auto tensor = ParseWhole("--slice: tensor coordinate", text.substr(0, comma), 0, plan.tp - 1);
-  if (!tensor.ok()) return tensor.status();
-  const auto pipeline = ParseWhole("--slice: pipeline coordinate", text.substr(comma + 1), 0, plan.pp - 1);
-  if (!pipeline.ok()) return pipeline.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto tensor,
+                           ParseWhole("--slice: tensor coordinate", text.substr(0, comma), 0, plan.tp - 1));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto pipeline, ParseWhole("--slice: pipeline coordinate",
+                                                           text.substr(comma + 1), 0, plan.pp - 1));
   v1::Slice slice;
-  slice.set_tensor(*tensor);
-  slice.set_pipeline(*pipeline);
+  slice.set_tensor(tensor);
+  slice.set_pipeline(pipeline);
   return slice;
 }
 
@@ -150,15 +150,11 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
                           PlanText(input->plan)));
   }
   BestPlan& run = loaded.what;
-  const auto named_len = LoadSeqLen(args.seq_len);
-  if (!named_len.ok()) return named_len.status();
-  const std::int64_t seq_len = *named_len;
+  AUTOCFG_ASSIGN_OR_RETURN(const std::int64_t seq_len, LoadSeqLen(args.seq_len));
   AddUnitNote("--seq-len", base::Quantity::kSequenceLength, args.seq_len, loaded.notes);
   std::vector<std::string> of_model;  // notes
   if (!args.model.empty()) {
-    const auto model = LoadModel(args.model, seq_len, of_model);
-    if (!model.ok()) return model.status();
-    run.model = *model;
+    AUTOCFG_ASSIGN_OR_RETURN(run.model, LoadModel(args.model, seq_len, of_model));
     if (auto status = CheckEngineSupports(run.model); !status.ok())
       return Where(fmt::format("--model: {}", args.model), status, "model");
   } else {
@@ -168,39 +164,31 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
     if (auto status = CheckEngineSupports(run.model); !status.ok()) return Where(source, status);
   }
   if (!args.plan.empty()) {
-    const auto plan = LoadPlan(args.plan);
-    if (!plan.ok()) return plan.status();
-    run.plan = *plan;
+    AUTOCFG_ASSIGN_OR_RETURN(run.plan, LoadPlan(args.plan));
   } else {
     run.plan = input->plan;
   }
-  const auto asked = LoadDevice(args.device, /*dry=*/true);
-  if (!asked.ok()) return asked.status();
-  auto device = ChooseDevice(
-      *asked, args.precision.empty() && input ? Name(input->workload.precision) : args.precision);
-  if (!device.ok()) return device.status();
-  loaded.device = device->engine;
-  loaded.machine = std::move(device->machine);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto asked, LoadDevice(args.device, /*dry=*/true));
+  AUTOCFG_ASSIGN_OR_RETURN(
+      auto device, ChooseDevice(asked, args.precision.empty() && input ? Name(input->workload.precision)
+                                                                       : args.precision));
+  loaded.device = device.engine;
+  loaded.machine = std::move(device.machine);
   for (std::string& note : of_model) loaded.notes.push_back(std::move(note));
-  std::move(device->notes.begin(), device->notes.end(), std::back_inserter(loaded.notes));
-  auto emulated = LoadEmulated(args, loaded.device, input, run.plan, loaded.notes);
-  if (!emulated.ok()) return emulated.status();
-  loaded.emulated = *std::move(emulated);
-  const auto precision = LoadRunPrecision(args, input, loaded);
-  if (!precision.ok()) return precision.status();
-  run.workload.precision = *precision;
+  std::move(device.notes.begin(), device.notes.end(), std::back_inserter(loaded.notes));
+  AUTOCFG_ASSIGN_OR_RETURN(loaded.emulated, LoadEmulated(args, loaded.device, input, run.plan, loaded.notes));
+  AUTOCFG_ASSIGN_OR_RETURN(run.workload.precision, LoadRunPrecision(args, input, loaded));
   run.workload.seq_len = seq_len != 0 ? seq_len : input ? input->workload.seq_len : run.model.max_seq_len;
   if (!args.global_batch.empty()) {
-    const auto batch = ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch);
-    if (!batch.ok()) return batch.status();
-    run.workload.global_batch = *batch;
+    AUTOCFG_ASSIGN_OR_RETURN(run.workload.global_batch,
+                             ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch));
   } else if (input) {
     run.workload.global_batch = input->workload.global_batch;
   } else {
     run.workload.global_batch =
         std::max<std::int64_t>(1, run.plan.dp) * std::max<std::int64_t>(1, run.plan.micro_batch);
   }
-  if (auto status = Validate(run.workload, run.model); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Validate(run.workload, run.model));
   return loaded;
 }
 
@@ -211,12 +199,11 @@ absl::Status ResolvePlan(TrainRun& run) {
   const Workload& workload = run.what.workload;
   ParallelPlan& plan = run.what.plan;
   const std::int64_t ranks = run.emulated ? RankCount(*run.emulated) : kMaxSize;
-  const auto checked = CheckPlan(model, workload, ranks, plan);
-  if (!checked.ok()) return checked.status();
-  const bool automatic = checked->split == SplitMode::kAuto;
+  AUTOCFG_ASSIGN_OR_RETURN(const auto checked, CheckPlan(model, workload, ranks, plan));
+  const bool automatic = checked.split == SplitMode::kAuto;
   for (const auto& note : Notes(plan)) run.notes.push_back(note);
   CostModel costs(model, workload, run.emulated.value_or(ClusterSpec{}), run.times);
-  plan = ResolveToFaster(costs, *checked, [&](const ParallelPlan& of_stages) {
+  plan = ResolveToFaster(costs, checked, [&](const ParallelPlan& of_stages) {
     return CheckProgramSize(workload, of_stages).ok() ? costs.Predict(of_stages) : costs.Estimate(of_stages);
   });
   if (automatic) run.notes.push_back(fmt::format("split=auto is {}", SplitText(plan)));
@@ -256,12 +243,12 @@ absl::Status CheckInputsStay(const TrainArgs& args) {
   if (!args.data.empty()) {
     for (std::string& file : DataFiles(args.data)) read.push_back({"--data", std::move(file)});
   }
-  if (auto status = CheckOtherFile({"--save", args.save}, read); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckOtherFile({"--save", args.save}, read));
   read.push_back({"--init", args.init});
   for (const FileOfOption& written :
        {FileOfOption{"--log", args.log},
         FileOfOption{"--trace", args.trace == kTraceToOutput ? "" : args.trace}}) {
-    if (auto status = CheckOtherFile(written, read); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckOtherFile(written, read));
   }
   return absl::OkStatus();
 }
@@ -274,44 +261,26 @@ absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
   TrainRun& run = *loaded;
   if (args.steps.empty())
     return absl::InvalidArgumentError("--steps is missing; give the number of steps to train");
-  const auto steps = ParseWhole("--steps", args.steps, 1, 100'000'000);
-  if (!steps.ok()) return steps.status();
-  run.steps = *steps;
+  AUTOCFG_ASSIGN_OR_RETURN(run.steps, ParseWhole("--steps", args.steps, 1, 100'000'000));
   if (!args.save_every.empty()) {
-    const auto every = ParseWhole("--save-every", args.save_every, 1, 100'000'000);
-    if (!every.ok()) return every.status();
-    run.save_every = *every;
+    AUTOCFG_ASSIGN_OR_RETURN(run.save_every, ParseWhole("--save-every", args.save_every, 1, 100'000'000));
   }
   if (!args.trace_steps.empty()) {
-    const auto traced = ParseWhole("--trace-steps", args.trace_steps, 1, run.steps);
-    if (!traced.ok()) return traced.status();
-    run.trace_steps = *traced;
+    AUTOCFG_ASSIGN_OR_RETURN(run.trace_steps, ParseWhole("--trace-steps", args.trace_steps, 1, run.steps));
   }
   if (!args.log.empty()) {
-    if (auto status = StepLog::CheckName(args.log); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(StepLog::CheckName(args.log));
   }
-  const auto seed = ParseSeed("--seed", args.seed);
-  if (!seed.ok()) return seed.status();
-  run.seed = *seed;
-  auto optimizer = LoadOptimizer(args.optimizer);
-  if (!optimizer.ok()) return optimizer.status();
-  run.optimizer = *std::move(optimizer);
+  AUTOCFG_ASSIGN_OR_RETURN(run.seed, ParseSeed("--seed", args.seed));
+  AUTOCFG_ASSIGN_OR_RETURN(run.optimizer, LoadOptimizer(args.optimizer));
   if (std::string note = UnusedNote(run.optimizer); !note.empty()) run.notes.push_back(std::move(note));
   if (std::string note = WarmupNote(run.optimizer, run.steps); !note.empty())
     run.notes.push_back(std::move(note));
-  auto times = OpTimesOf(run);
-  if (!times.ok()) return times.status();
-  run.times = *std::move(times);
-  if (auto status = ResolvePlan(run); !status.ok()) return status;
-  const auto slice = LoadSlice(args.slice, run.what.plan);
-  if (!slice.ok()) return slice.status();
-  run.slice = *slice;
-  auto traced = LoadTraceRanks(args.trace_ranks, RankCount(run.what.plan));
-  if (!traced.ok()) return traced.status();
-  run.trace_ranks = *std::move(traced);
-  const auto capacity = CapacityOf(run);
-  if (!capacity.ok()) return capacity.status();
-  run.capacity = *capacity;
+  AUTOCFG_ASSIGN_OR_RETURN(run.times, OpTimesOf(run));
+  AUTOCFG_RETURN_IF_ERROR(ResolvePlan(run));
+  AUTOCFG_ASSIGN_OR_RETURN(run.slice, LoadSlice(args.slice, run.what.plan));
+  AUTOCFG_ASSIGN_OR_RETURN(run.trace_ranks, LoadTraceRanks(args.trace_ranks, RankCount(run.what.plan)));
+  AUTOCFG_ASSIGN_OR_RETURN(run.capacity, CapacityOf(run));
   if (auto status = CheckProgramSize(run.what.workload, run.what.plan); !status.ok())
     return Where("--global-batch", status);
   return loaded;
@@ -389,16 +358,15 @@ absl::Status CheckFiles(const TrainArgs& args, const TrainRun& run) {
                                   .optimizer = run.optimizer,
                                   .seed = run.seed,
                                   .steps = run.steps};
-    if (auto status = CheckResumes(args.resume, resuming); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckResumes(args.resume, resuming));
   }
   const std::pair<const char*, const std::string&> written[] = {{"--trace", args.trace}, {"--log", args.log}};
   for (const auto& [option, file] : written) {
     if (file.empty() || (&file == &args.trace && file == kTraceToOutput)) continue;
     if (auto status = CheckWritable(file); !status.ok()) return Where(option, status);
-    if (auto status = CheckBothWritten({option, file}, {"--save", args.save}); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckBothWritten({option, file}, {"--save", args.save}));
   }
-  if (auto status = CheckBothWritten({"--log", args.log}, {"--trace", args.trace}); !status.ok())
-    return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckBothWritten({"--log", args.log}, {"--trace", args.trace}));
   return CheckInputsStay(args);
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/os/trace_parent.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/input/devices.h"
 #include "cli/input/files.h"
@@ -134,9 +135,8 @@ std::string FirstStepText(const TrainRun& run) {
 absl::Status WriteTraceOf(const TrainRun& run, const TrainArgs& args, const v1::TrainResult& result) {
   std::vector<TraceRow> rows;
   for (const v1::TraceRow& message : result.trace()) {
-    auto row = FromProto(message);
-    if (!row.ok()) return row.status();
-    rows.push_back(*row);
+    AUTOCFG_ASSIGN_OR_RETURN(auto row, FromProto(message));
+    rows.push_back(row);
   }
   const Program program = Lower(run.what.model, run.what.workload, run.what.plan);
   TraceOrigin origin{.kind = run.emulated ? TraceKind::kEmulated : TraceKind::kMeasured,

@@ -9,6 +9,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/input/files.h"
@@ -137,20 +138,15 @@ struct PruneArgs {
 absl::StatusOr<server::RetentionLimits> LimitsOf(const PruneArgs& args) {
   server::RetentionLimits limits;
   if (!args.older_than.empty()) {
-    const auto age = ParseDuration("--older-than", args.older_than, 1, kLongestAgeSeconds);
-    if (!age.ok()) return age.status();
-    limits.studies_s = *age;
+    AUTOCFG_ASSIGN_OR_RETURN(limits.studies_s,
+                             ParseDuration("--older-than", args.older_than, 1, kLongestAgeSeconds));
   }
   if (!args.keep_studies.empty()) {
-    const auto studies = ParseWhole("--keep-studies", args.keep_studies);
-    if (!studies.ok()) return studies.status();
-    limits.studies = *studies;
+    AUTOCFG_ASSIGN_OR_RETURN(limits.studies, ParseWhole("--keep-studies", args.keep_studies));
   }
   if (!args.max_bytes.empty()) {
-    const auto bytes =
-        ParseWholeWithUnit("--max-bytes", base::Quantity::kBytes, args.max_bytes, 1, kMostBytes);
-    if (!bytes.ok()) return bytes.status();
-    limits.bytes = *bytes;
+    AUTOCFG_ASSIGN_OR_RETURN(limits.bytes, ParseWholeWithUnit("--max-bytes", base::Quantity::kBytes,
+                                                              args.max_bytes, 1, kMostBytes));
   }
   return limits;
 }

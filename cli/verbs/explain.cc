@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "cli/client/study_names.h"
@@ -45,17 +46,13 @@ struct ExplainArgs {
 
 // Returns the evidence for the trial that --study names, or for the best plan of a study.
 absl::StatusOr<Evidence> EvidenceOfStudy(const ExplainArgs& args) {
-  const auto reader = StudyReader::Open(args.service);
-  if (!reader.ok()) return reader.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto reader, StudyReader::Open(args.service));
   const std::size_t slash = args.study.find(kTrialsPart);
-  const auto study = (*reader)->StudyNamed(args.study.substr(0, slash));
-  if (!study.ok()) return study.status();
-  const auto id = ParseStudyId(study->name());
-  if (!id.ok()) return id.status();
-  const auto trials = (*reader)->Trials(*id);
-  if (!trials.ok()) return trials.status();
-  if (slash == std::string::npos) return EvidenceOfBest(*study, *trials);
-  const auto trial = TrialNamed(**reader, *study, args.study);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto study, reader->StudyNamed(args.study.substr(0, slash)));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto id, ParseStudyId(study.name()));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto trials, reader->Trials(id));
+  if (slash == std::string::npos) return EvidenceOfBest(study, trials);
+  const auto trial = TrialNamed(*reader, study, args.study);
   return trial.ok() ? EvidenceOf(*trial) : trial.status();
 }
 
@@ -133,13 +130,11 @@ int ExplainPrediction(const ExplainArgs& args, PlanQuestionArgs asked, const Bes
 
 absl::StatusOr<BestPlan> StoredQuestion(const ExplainArgs& args, PlanQuestionArgs& asked) {
   if (args.of_input) {
-    auto input = LoadInputQuestion(args.input, asked);
-    if (!input.ok()) return input.status();
-    return std::move(input->question);
+    AUTOCFG_ASSIGN_OR_RETURN(auto input, LoadInputQuestion(args.input, asked));
+    return std::move(input.question);
   }
-  const auto reader = StudyReader::Open(args.service);
-  if (!reader.ok()) return reader.status();
-  auto question = QuestionOfStudy(**reader, args.study);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto reader, StudyReader::Open(args.service));
+  auto question = QuestionOfStudy(*reader, args.study);
   if (question.ok()) question->remote = args.service.remote();
   if (!args.service.remote()) asked.study = args.study;
   return question;

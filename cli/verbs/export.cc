@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/input/files.h"
 #include "cli/input/service_options.h"
@@ -48,9 +49,8 @@ absl::StatusOr<ExportedRun> RunOf(const ExportArgs& args) {
     }
     return RunOfInput(args.input);
   }
-  const auto reader = StudyReader::Open(args.service);
-  if (!reader.ok()) return reader.status();
-  return RunOfStudy(**reader, args.study);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto reader, StudyReader::Open(args.service));
+  return RunOfStudy(*reader, args.study);
 }
 
 // Returns the targets that a batch script can start.
@@ -75,29 +75,26 @@ absl::StatusOr<ExportedFile> FileOf(const ExportArgs& args) {
                                                   base::Printable(args.engine),
                                                   base::ChoiceText(StartedNames())));
   }
-  const auto target = script ? TargetNamed("--engine", args.engine, {})
-                             : TargetNamed("--to", args.to, {std::string(kSlurmScript)});
-  if (!target.ok()) return target.status();
-  auto run = RunOf(args);
-  if (!run.ok()) return run.status();
-  if (!run->evidence.trial.empty()) Note(run->evidence.trial + "; its plan is exported all the same");
+  AUTOCFG_ASSIGN_OR_RETURN(const auto target,
+                           script ? TargetNamed("--engine", args.engine, {})
+                                  : TargetNamed("--to", args.to, {std::string(kSlurmScript)}));
+  AUTOCFG_ASSIGN_OR_RETURN(auto run, RunOf(args));
+  if (!run.evidence.trial.empty()) Note(run.evidence.trial + "; its plan is exported all the same");
   if (!args.tokens.empty()) {
-    const auto tokens = ParseTokens("--tokens", args.tokens);
-    if (!tokens.ok()) return tokens.status();
-    run->tokens = *tokens;
+    AUTOCFG_ASSIGN_OR_RETURN(run.tokens, ParseTokens("--tokens", args.tokens));
   }
-  if (script) return ExportSlurmScript(*run, **target);
+  if (script) return ExportSlurmScript(run, *target);
   // A name that would end the comment keeps the usual one.
   if (base::Printable(args.output) == args.output && !args.output.empty())
-    run->file_path = ShellWord(args.output);
-  return Export(*run, **target);
+    run.file_path = ShellWord(args.output);
+  return Export(run, *target);
 }
 
 // Fails if the file, or the one with the evidence beside it, is one that is read.
 absl::Status CheckExportedOver(const ExportArgs& args) {
   std::vector<FileOfOption> read = FilesOf(args.service);
   read.push_back({"--input", args.input});
-  if (auto status = CheckOtherFile({"--output", args.output}, read); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckOtherFile({"--output", args.output}, read));
   return args.output.empty() ? absl::OkStatus()
                              : CheckOtherFile({"--output", args.output + std::string(kEvidenceEnd)}, read);
 }

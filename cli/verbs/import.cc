@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/input/files.h"
 #include "cli/input/inputs.h"
@@ -54,11 +55,10 @@ absl::Status TakeRanks(std::int64_t ranks, ClusterSpec& cluster, std::vector<std
 
 absl::StatusOr<PlanQuestion> QuestionFor(const ImportArgs& args, const FrameworkRun& run,
                                          std::vector<std::string>& notes) {
-  auto cluster = LoadDescribedCluster(args.input.cluster);
-  if (!cluster.ok()) return cluster.status();
-  if (absl::Status status = TakeRanks(run.ranks, *cluster, notes); !status.ok()) return status;
+  AUTOCFG_ASSIGN_OR_RETURN(auto cluster, LoadDescribedCluster(args.input.cluster));
+  AUTOCFG_RETURN_IF_ERROR(TakeRanks(run.ranks, cluster, notes));
   BestPlan known = QuestionOf(run);
-  known.cluster = *std::move(cluster);
+  known.cluster = std::move(cluster);
   PlanQuestionArgs asked;
   asked.engine = run.framework;
   asked.memory_margin = args.memory_margin;
@@ -79,19 +79,15 @@ BetterPlan BetterOf(AdvisedPlan advised, const FrameworkInput& input) {
 
 absl::Status Advise(const ImportArgs& args, const FrameworkInput& input, FrameworkAnswer& answer,
                     SearchQuestion& about) {
-  auto question = QuestionFor(args, input.run, answer.notes);
-  if (!question.ok()) return question.status();
-  auto predicted = question->predictor.Predict(question->plan);
-  if (!predicted.ok()) return predicted.status();
-  answer.predicted = *std::move(predicted);
-  answer.notes.insert(answer.notes.end(), question->notes.begin(), question->notes.end());
+  AUTOCFG_ASSIGN_OR_RETURN(auto question, QuestionFor(args, input.run, answer.notes));
+  AUTOCFG_ASSIGN_OR_RETURN(answer.predicted, question.predictor.Predict(question.plan));
+  answer.notes.insert(answer.notes.end(), question.notes.begin(), question.notes.end());
   answer.notes.insert(answer.notes.end(), answer.predicted->notes.begin(), answer.predicted->notes.end());
-  if (auto change = BestChange(*question, *answer.predicted))
+  if (auto change = BestChange(question, *answer.predicted))
     answer.one_change = BetterOf(*std::move(change), input);
-  auto faster = FastestPlan(*question, *answer.predicted);
-  if (!faster.ok()) return faster.status();
-  if (*faster) answer.faster = BetterOf(**std::move(faster), input);
-  about = question->about;
+  AUTOCFG_ASSIGN_OR_RETURN(auto faster, FastestPlan(question, *answer.predicted));
+  if (faster) answer.faster = BetterOf(*std::move(faster), input);
+  about = question.about;
   return absl::OkStatus();
 }
 
@@ -103,9 +99,8 @@ absl::Status WriteOutput(const ImportArgs& args, const FrameworkAnswer& answer, 
   run.evidence.engine = answer.run.framework;
   run.ranks_per_node = answer.run.ranks_per_node;
   if (answer.predicted) run.cluster = about.cluster;
-  const auto file = Export(run, *FindExportTarget("autocfg"));
-  if (!file.ok()) return file.status();
-  return Where("--output", WriteFileAtomically(args.output, file->text));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto file, Export(run, *FindExportTarget("autocfg")));
+  return Where("--output", WriteFileAtomically(args.output, file.text));
 }
 
 int RunImport(const ImportArgs& args) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/input/files.h"
 #include "cli/input/line_reader.h"
@@ -98,13 +99,11 @@ int RunRequests(const PredictArgs& args) {
 
 absl::StatusOr<InputQuestion> StoredOf(const PredictArgs& args, PlanQuestionArgs& asked) {
   if (!args.input.file.empty()) return LoadInputQuestion(args.input, asked);
-  const auto reader = StudyReader::Open(args.service);
-  if (!reader.ok()) return reader.status();
-  auto question = QuestionOfStudy(**reader, args.study);
-  if (!question.ok()) return question.status();
-  question->remote = args.service.remote();
-  if (!question->remote) asked.study = args.study;
-  return InputQuestion{.question = *std::move(question)};
+  AUTOCFG_ASSIGN_OR_RETURN(const auto reader, StudyReader::Open(args.service));
+  AUTOCFG_ASSIGN_OR_RETURN(auto question, QuestionOfStudy(*reader, args.study));
+  question.remote = args.service.remote();
+  if (!question.remote) asked.study = args.study;
+  return InputQuestion{.question = std::move(question)};
 }
 
 // Fails if the file of --trace is one that is read.

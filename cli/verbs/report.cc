@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "cli/client/study_names.h"
 #include "cli/input/files.h"
 #include "cli/input/service_options.h"
@@ -46,13 +47,10 @@ absl::StatusOr<std::string> PageOfFile(const ReportArgs& args) {
 }
 
 absl::StatusOr<std::string> PageOfStudy(const ReportArgs& args) {
-  const auto reader = StudyReader::Open(args.service);
-  if (!reader.ok()) return reader.status();
-  const auto study = (*reader)->StudyNamed(args.study);
-  if (!study.ok()) return study.status();
-  const auto id = ParseStudyId(study->name());
-  if (!id.ok()) return id.status();
-  auto page = (*reader)->Report(*id);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto reader, StudyReader::Open(args.service));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto study, reader->StudyNamed(args.study));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto id, ParseStudyId(study.name()));
+  auto page = reader->Report(id);
   if (!page.ok()) return Where("--study", page.status());
   return page;
 }

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "base/os/host.h"
 #include "base/os/process.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/client/study_names.h"
 #include "cli/input/devices.h"
@@ -58,25 +59,23 @@ absl::StatusOr<v1::Study> Begin(StudyClient& client, const SearchRequest& reques
   *create.mutable_spec() = request.spec;
   create.set_weight(request.weight);
   create.set_reuse_unfinished(shared);
-  auto study = client.CreateStudy(create);
-  if (!study.ok()) return study.status();
-  if (study->state() != v1::STUDY_STATE_CREATED) {
+  AUTOCFG_ASSIGN_OR_RETURN(auto study, client.CreateStudy(create));
+  if (study.state() != v1::STUDY_STATE_CREATED) {
     Note(fmt::format("resuming study {}, which is not finished; {} plans measured so far",
-                     LastPart(study->name()), study->counts().measured()));
+                     LastPart(study.name()), study.counts().measured()));
   }
   if (alone) {
-    const auto others = client.ListStudies();
-    if (!others.ok()) return others.status();
-    for (const auto& other : *others) {
-      if (other.state() != v1::STUDY_STATE_RUNNING || other.name() == study->name()) continue;
-      if (const auto paused = client.PauseStudy(other.name()); !paused.ok()) return paused.status();
+    AUTOCFG_ASSIGN_OR_RETURN(const auto others, client.ListStudies());
+    for (const auto& other : others) {
+      if (other.state() != v1::STUDY_STATE_RUNNING || other.name() == study.name()) continue;
+      AUTOCFG_RETURN_IF_ERROR(client.PauseStudy(other.name()).status());
       Note(fmt::format("study {} is not finished and is paused; run its own command again to resume it",
                        LastPart(other.name())));
     }
   }
-  if (study->state() == v1::STUDY_STATE_PAUSED) return client.ResumeStudy(study->name());
+  if (study.state() == v1::STUDY_STATE_PAUSED) return client.ResumeStudy(study.name());
   // A RUNNING study may be waiting for its storage; starting it again retries at once.
-  return client.StartStudy(study->name());
+  return client.StartStudy(study.name());
 }
 
 // Returns the number of ranks that run at once: all ranks of a local or paced cluster, otherwise those of one
@@ -273,7 +272,7 @@ void AddNoReuseNote(const std::string& whose, const std::string& build_id, Searc
 // Runs the version commands of the engines that this machine's worker offers.
 absl::Status ReadVersions(worker::EngineOffer& offer) {
   if (offer.engines.empty()) return absl::OkStatus();
-  if (auto status = worker::CheckSupervisor(); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(worker::CheckSupervisor());
   return Where("--engines", worker::ReadEngineVersions(offer.engines, worker::FindSupervisor()));
 }
 

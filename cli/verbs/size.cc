@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/input/files.h"
 #include "cli/input/inputs.h"
@@ -70,32 +71,22 @@ absl::StatusOr<SizeAsked> LoadSize(const SizeArgs& args) {
   }
   SizeAsked asked;
   SizeQuestion& question = asked.question;
-  const auto gpus = ParseWhole("--gpus", args.gpus, 1, kMostGpus);
-  if (!gpus.ok()) return gpus.status();
-  const auto days = ParseReal("--days", args.days, 1e-6, 1e6);
-  if (!days.ok()) return days.status();
-  question.days = *days;
-  const auto terms = LoadTrainingTerms(args.training);
-  if (!terms.ok()) return terms.status();
-  asked.terms = *terms;
-  question.tokens = terms->tokens;
+  AUTOCFG_ASSIGN_OR_RETURN(const auto gpus, ParseWhole("--gpus", args.gpus, 1, kMostGpus));
+  AUTOCFG_ASSIGN_OR_RETURN(question.days, ParseReal("--days", args.days, 1e-6, 1e6));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto terms, LoadTrainingTerms(args.training));
+  asked.terms = terms;
+  question.tokens = terms.tokens;
   if (!args.global_batch.empty()) {
-    const auto batch = ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch);
-    if (!batch.ok()) return batch.status();
-    question.global_batch = *batch;
+    AUTOCFG_ASSIGN_OR_RETURN(question.global_batch,
+                             ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch));
   }
-  const auto seq_len = LoadSeqLen(args.seq_len);
-  if (!seq_len.ok()) return seq_len.status();
-  question.seq_len = *seq_len > 0 ? *seq_len : kDefaultSeqLen;
-  auto cluster = LoadClusterOf(args.cluster, *gpus);
-  if (!cluster.ok()) return cluster.status();
-  question.cluster = *std::move(cluster);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto seq_len, LoadSeqLen(args.seq_len));
+  question.seq_len = seq_len > 0 ? seq_len : kDefaultSeqLen;
+  AUTOCFG_ASSIGN_OR_RETURN(question.cluster, LoadClusterOf(args.cluster, gpus));
   absl::StatusOr<EngineProfile> engine = EngineNamed(args.engine);
   if (!engine.ok()) return Where("--engine", engine.status(), "engine");
   question.cluster.engine = *std::move(engine);
-  const auto precision = LoadPredictedPrecision(args.precision, question.cluster);
-  if (!precision.ok()) return precision.status();
-  question.precision = *precision;
+  AUTOCFG_ASSIGN_OR_RETURN(question.precision, LoadPredictedPrecision(args.precision, question.cluster));
   for (std::string note : {args.precision.empty() ? PrecisionNote(question.cluster) : std::string(),
                            CalibratedEngineNote(question.cluster), AssumeTypicalFigures(question.cluster)}) {
     if (!note.empty()) asked.notes.push_back(std::move(note));

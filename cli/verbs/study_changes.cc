@@ -6,6 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "base/os/host.h"
+#include "base/status_macros.h"
 #include "cli/client/study_names.h"
 #include "cli/input/option_values.h"
 #include "cli/input/service_options.h"
@@ -60,16 +61,15 @@ constexpr const char* kDeleted = "deleted";
 
 StudyChange Deletion() {
   return {.remote = [](StudyClient& client, const std::string& name) -> absl::StatusOr<std::string> {
-            if (absl::Status status = client.DeleteStudy(name); !status.ok()) return status;
+            AUTOCFG_RETURN_IF_ERROR(client.DeleteStudy(name));
             return kDeleted;
           },
           .in_file = [](server::Store& store, const std::string& name) -> absl::StatusOr<std::string> {
-            const auto id = server::ParseStudyName(name);
-            if (!id.ok()) return id.status();
+            AUTOCFG_ASSIGN_OR_RETURN(const auto id, server::ParseStudyName(name));
             // This process has the file, so nobody works on the study.
-            const auto study = store.GetStudy(*id);
+            const auto study = store.GetStudy(id);
             if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING) return InterruptedError(*study);
-            if (absl::Status status = store.DeleteStudy(*id, base::RandomId()); !status.ok()) return status;
+            AUTOCFG_RETURN_IF_ERROR(store.DeleteStudy(id, base::RandomId()));
             return kDeleted;
           }};
 }
@@ -94,11 +94,9 @@ StudyChange NewWeight(double weight) {
 
 absl::StatusOr<std::string> ChangeInFile(const std::string& database, const std::string& name,
                                          const StudyChange& change) {
-  const auto path = server::DatabasePath(database);
-  if (!path.ok()) return path.status();
-  auto store = server::OpenSqliteStore(*path);
-  if (!store.ok()) return store.status();
-  return change.in_file(**store, name);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto path, server::DatabasePath(database));
+  AUTOCFG_ASSIGN_OR_RETURN(auto store, server::OpenSqliteStore(path));
+  return change.in_file(*store, name);
 }
 
 int RunChange(const ChangeArgs& args, const StudyChange& change) {

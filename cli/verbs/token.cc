@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "base/os/atomic_file.h"
 #include "base/os/host.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/client/access_client.h"
 #include "cli/client/study_names.h"
@@ -50,23 +51,21 @@ class Tokens {
  public:
   // Without `creates`, the database must be there.
   static absl::StatusOr<Tokens> Of(const ServiceOptions& options, bool creates) {
-    if (auto status = CheckServiceOptions(options); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckServiceOptions(options));
     Tokens tokens;
     if (options.remote()) {
-      const auto endpoint = EndpointOf(options);
-      if (!endpoint.ok()) return endpoint.status();
-      tokens.client_ = std::make_unique<AccessClient>(*endpoint);
+      AUTOCFG_ASSIGN_OR_RETURN(const auto endpoint, EndpointOf(options));
+      tokens.client_ = std::make_unique<AccessClient>(endpoint);
       return tokens;
     }
-    const auto path = server::DatabasePath(options.database);
-    if (!path.ok()) return path.status();
+    AUTOCFG_ASSIGN_OR_RETURN(const auto path, server::DatabasePath(options.database));
     std::error_code ignored;
-    if (!creates && !std::filesystem::exists(*path, ignored)) {
+    if (!creates && !std::filesystem::exists(path, ignored)) {
       return absl::NotFoundError(fmt::format(
           "database {}: there is no such file; give the --db of the server, or --coordinator unix:PATH",
-          *path));
+          path));
     }
-    auto store = server::OpenSqliteStore(*path);
+    auto store = server::OpenSqliteStore(path);
     if (server::IsInUse(store.status())) {
       return absl::FailedPreconditionError(fmt::format(
           "{}; give --coordinator unix:PATH with the socket of that server", Text(store.status())));
@@ -74,7 +73,7 @@ class Tokens {
     if (!store.ok()) return store.status();
     tokens.store_ = *std::move(store);
     tokens.table_ = std::make_unique<server::TokenTable>(*tokens.store_, base::SystemClock());
-    if (auto status = tokens.table_->Load(); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(tokens.table_->Load());
     return tokens;
   }
 
@@ -125,9 +124,9 @@ absl::StatusOr<v1::Token> TokenOf(const TokenArgs& args) {
   }
   token.set_owner(args.owner);
   if (!args.expires.empty()) {
-    const auto in_s = ParseDuration("--expires", args.expires, kShortestTokenSeconds, kLongestTokenSeconds);
-    if (!in_s.ok()) return in_s.status();
-    token.set_expire_time_s(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()) + *in_s);
+    AUTOCFG_ASSIGN_OR_RETURN(const auto in_s, ParseDuration("--expires", args.expires, kShortestTokenSeconds,
+                                                            kLongestTokenSeconds));
+    token.set_expire_time_s(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()) + in_s);
   }
   return token;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/client/study_names.h"
 #include "cli/client/worker_client.h"
@@ -105,15 +106,13 @@ std::string LeavesText(const v1::Worker& worker) {
 
 // Returns --coordinator, or the address of the search that has the database open.
 absl::StatusOr<Endpoint> Coordinator(const ServiceOptions& options) {
-  if (auto status = CheckServiceOptions(options); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckServiceOptions(options));
   if (options.remote()) return EndpointOf(options);
-  const auto path = server::DatabasePath(options.database);
-  if (!path.ok()) return path.status();
-  const auto socket = SocketPath(*path);
-  if (!socket.ok()) return socket.status();
-  if (IsListening(*socket)) return Endpoint{.target = "unix:" + *socket};
+  AUTOCFG_ASSIGN_OR_RETURN(const auto path, server::DatabasePath(options.database));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto socket, SocketPath(path));
+  if (IsListening(socket)) return Endpoint{.target = "unix:" + socket};
   return absl::UnavailableError(
-      fmt::format("{}: no coordinator uses it; give --coordinator, or start a search", *path));
+      fmt::format("{}: no coordinator uses it; give --coordinator, or start a search", path));
 }
 
 int RunWorkers(const WorkersArgs& args) {

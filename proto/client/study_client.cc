@@ -5,6 +5,7 @@
 
 #include "autocfg/v1/study_service.grpc.pb.h"
 #include "base/os/host.h"
+#include "base/status_macros.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/client/rpc.h"
 #include "proto/rpc/channel.h"
@@ -111,10 +112,9 @@ absl::StatusOr<std::string> StudyClient::ExportConfig(const std::string& study, 
   v1::ExportConfigRequest request;
   request.set_study(study);
   request.set_format(format);
-  auto exported =
-      service_->Call<v1::ExportConfigResponse>(&StudyStub::ExportConfig, request, kRecommendDeadlineSeconds);
-  if (!exported.ok()) return exported.status();
-  return std::move(*exported->mutable_content());
+  AUTOCFG_ASSIGN_OR_RETURN(auto exported, service_->Call<v1::ExportConfigResponse>(
+                                              &StudyStub::ExportConfig, request, kRecommendDeadlineSeconds));
+  return std::move(*exported.mutable_content());
 }
 
 absl::StatusOr<std::vector<v1::PredictResponse>> StudyClient::Predict(
@@ -145,10 +145,10 @@ absl::StatusOr<std::vector<v1::Study>> StudyClient::ListStudies() {
   v1::ListStudiesRequest request;
   request.set_page_size(kStudyPageSize);
   do {
-    auto page = service_->Call<v1::ListStudiesResponse>(&StudyStub::ListStudies, request);
-    if (!page.ok()) return page.status();
-    for (auto& study : *page->mutable_studies()) studies.push_back(std::move(study));
-    request.set_page_token(page->next_page_token());
+    AUTOCFG_ASSIGN_OR_RETURN(auto page,
+                             service_->Call<v1::ListStudiesResponse>(&StudyStub::ListStudies, request));
+    for (auto& study : *page.mutable_studies()) studies.push_back(std::move(study));
+    request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
   return studies;
 }
@@ -159,10 +159,10 @@ absl::StatusOr<std::vector<v1::Trial>> StudyClient::ListTrials(const std::string
   request.set_parent(study);
   request.set_page_size(kStudyPageSize);
   do {
-    auto page = service_->Call<v1::ListTrialsResponse>(&StudyStub::ListTrials, request);
-    if (!page.ok()) return page.status();
-    for (auto& trial : *page->mutable_trials()) trials.push_back(std::move(trial));
-    request.set_page_token(page->next_page_token());
+    AUTOCFG_ASSIGN_OR_RETURN(auto page,
+                             service_->Call<v1::ListTrialsResponse>(&StudyStub::ListTrials, request));
+    for (auto& trial : *page.mutable_trials()) trials.push_back(std::move(trial));
+    request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
   return trials;
 }
@@ -205,9 +205,9 @@ absl::Status StudyClient::ListRejected(const std::string& study,
 absl::StatusOr<std::string> StudyClient::GetReport(const std::string& study) {
   v1::GetReportRequest request;
   request.set_study(study);
-  auto answer = service_->Call<v1::GetReportResponse>(&StudyStub::GetReport, request, kReportDeadlineSeconds);
-  if (!answer.ok()) return answer.status();
-  return std::move(*answer->mutable_page());
+  AUTOCFG_ASSIGN_OR_RETURN(auto answer, service_->Call<v1::GetReportResponse>(&StudyStub::GetReport, request,
+                                                                              kReportDeadlineSeconds));
+  return std::move(*answer.mutable_page());
 }
 
 }  // namespace autocfg

@@ -1,7 +1,6 @@
 #include "proto/convert/export_convert.h"
 
-#include <utility>
-
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "proto/convert/spec_convert.h"
 
@@ -61,18 +60,10 @@ absl::StatusOr<ExportedRun> ExportedRunOf(const v1::Study& study) {
               : fmt::format("{} has no plan yet; wait for it, or export another study", study.name()));
   }
   ExportedRun run;
-  auto model = FromProto(study.spec().model());
-  if (!model.ok()) return model.status();
-  run.model = *std::move(model);
-  auto cluster = FromProto(study.spec().cluster());
-  if (!cluster.ok()) return cluster.status();
-  run.cluster = *std::move(cluster);
-  const auto workload = FromProto(study.spec().workload());
-  if (!workload.ok()) return workload.status();
-  run.workload = *workload;
-  auto plan = FromProto(study.best().plan());
-  if (!plan.ok()) return plan.status();
-  run.plan = *std::move(plan);
+  AUTOCFG_ASSIGN_OR_RETURN(run.model, FromProto(study.spec().model()));
+  AUTOCFG_ASSIGN_OR_RETURN(run.cluster, FromProto(study.spec().cluster()));
+  AUTOCFG_ASSIGN_OR_RETURN(run.workload, FromProto(study.spec().workload()));
+  AUTOCFG_ASSIGN_OR_RETURN(run.plan, FromProto(study.best().plan()));
   run.evidence = EvidenceFor(study.best(), nullptr, study.spec().device() == Name(EngineDevice::kPaced));
   if (!run.cluster.engine.name.empty()) run.evidence.engine = run.cluster.engine.name;
   run.evidence.study = study.name();

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "proto/convert/device_convert.h"
 #include "search/plan/plan_options.h"
@@ -126,10 +127,9 @@ std::vector<v1::Worker> WorkersForEngine(const std::vector<v1::Worker>& workers,
 
 absl::StatusOr<AxisValues> NarrowToEngine(const std::vector<std::string>& engine_space,
                                           v1::SearchSpec& spec) {
-  auto can = ParseAxisValues(engine_space);
-  if (!can.ok()) return can.status();
+  AUTOCFG_ASSIGN_OR_RETURN(auto can, ParseAxisValues(engine_space));
   AxisValues added;
-  for (auto& [name, values] : *can) {
+  for (auto& [name, values] : can) {
     const PlanOption* const option = FindPlanOption(name);  // an axis has several names
     const bool named =
         std::any_of(spec.space().begin(), spec.space().end(), [&, &name = name](const v1::SpaceAxis& axis) {

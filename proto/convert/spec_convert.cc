@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -209,13 +210,13 @@ absl::StatusOr<ModelSpec> FromProto(const v1::ModelSpec& message) {
   if (message.has_qkv_bias()) model.qkv_bias = message.qkv_bias();
   if (message.has_attention_out_bias()) model.attention_out_bias = message.attention_out_bias();
   if (message.has_mlp_bias()) model.mlp_bias = message.mlp_bias();
-  if (absl::Status status = ReadFeatures(message, model); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(ReadFeatures(message, model));
   if (message.has_tied_embeddings()) model.tied_embeddings = message.tied_embeddings();
 
   // Sizes that FillDefaults will fill later may be zero. The completed model must be valid.
   ModelSpec complete = model;
   FillDefaults(complete);
-  if (absl::Status status = Validate(complete); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Validate(complete));
   return model;
 }
 
@@ -327,7 +328,7 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
     if (in.has_host_op_s()) group.host_op_s = in.host_op_s();
     cluster.groups.push_back(std::move(group));
   }
-  if (absl::Status status = Validate(cluster); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Validate(cluster));
   return cluster;
 }
 
@@ -353,7 +354,7 @@ absl::StatusOr<ParallelPlan> PlanFromMessage(const Message& message, PlanOptionT
     const std::string text = TextOfField(message, FieldOf(option, message));
     if (text.empty()) continue;
     if (option.name == "schedule") has_schedule = true;
-    if (absl::Status status = option.parse(option, text, plan); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(option.parse(option, text, plan));
   }
   if (!has_schedule) SetDependentDefaults(plan);
   DropRestatedDefaults(plan);

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/schedule/action_kinds.h"
@@ -102,7 +103,7 @@ absl::Status CheckTimeline(const v1::StepTimeline& timeline) {
     return absl::InvalidArgumentError(
         "timeline must have either rows or left_out, which says why there are none");
   for (const v1::TimelineRow& row : timeline.rows()) {
-    if (const auto parsed = FromProto(row); !parsed.ok()) return parsed.status();
+    AUTOCFG_RETURN_IF_ERROR(FromProto(row).status());
   }
   return absl::OkStatus();
 }

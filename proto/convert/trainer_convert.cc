@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "proto/convert/spec_convert.h"
@@ -152,15 +153,14 @@ v1::OpTime ToProto(const OpTime& time) {
 }
 
 absl::StatusOr<OpTime> FromProto(const v1::OpTime& message) {
-  absl::StatusOr<OpDesc> op = FromProto(message.op());
-  if (!op.ok()) return op.status();
+  AUTOCFG_ASSIGN_OR_RETURN(OpDesc op, FromProto(message.op()));
   if (!std::isfinite(message.seconds()) || message.seconds() < 0) {
     return Invalid("seconds", fmt::format("{}", message.seconds()), "finite and not negative");
   }
   if (!std::isfinite(message.host_s()) || message.host_s() < 0) {
     return Invalid("host_s", fmt::format("{}", message.host_s()), "finite and not negative");
   }
-  return OpTime{*op, message.seconds(), message.host_s()};
+  return OpTime{op, message.seconds(), message.host_s()};
 }
 
 v1::TraceRow ToProto(const TraceRow& row) {

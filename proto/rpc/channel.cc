@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/os/host.h"
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
@@ -68,16 +69,15 @@ class TokenSenders final : public ClientInterceptorFactoryInterface {
 
 absl::Status CheckEndpoint(const Endpoint& endpoint, bool insecure) {
   const std::string& target = endpoint.target;
-  const auto address = ParseAddress(target);
-  if (!address.ok()) return address.status();
-  if (!address->unix_socket && address->port == 0) {
+  AUTOCFG_ASSIGN_OR_RETURN(const auto address, ParseAddress(target));
+  if (!address.unix_socket && address.port == 0) {
     return absl::InvalidArgumentError(fmt::format(
         "address {}: port 0 cannot be called; give the port that the coordinator says it listens on",
         target));
   }
-  if (address->unix_socket) return absl::OkStatus();
+  if (address.unix_socket) return absl::OkStatus();
   if (endpoint.tls) return CheckTlsFiles(endpoint.files);
-  if (insecure || address->local) return absl::OkStatus();
+  if (insecure || address.local) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
       "{} is on another machine, and calls are not encrypted: anyone on the network path can "
       "read and change them; give --tls-ca for a coordinator with a certificate, or --insecure to "
@@ -126,7 +126,7 @@ std::shared_ptr<grpc::Channel> NewChannel(const Endpoint& endpoint) {
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const Endpoint& endpoint, bool insecure) {
-  if (absl::Status status = CheckEndpoint(endpoint, insecure); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckEndpoint(endpoint, insecure));
   return NewChannel(endpoint);
 }
 

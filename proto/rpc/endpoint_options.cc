@@ -1,6 +1,7 @@
 #include "proto/rpc/endpoint_options.h"
 
 #include "base/os/host.h"
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -43,8 +44,7 @@ absl::StatusOr<Endpoint> EndpointFor(const std::string& target, const EndpointOp
           base::Printable(target)));
     }
     if (!options.token_file.empty()) {
-      if (absl::Status status = TakeToken({"--token-file", options.token_file}, endpoint); !status.ok())
-        return status;
+      AUTOCFG_RETURN_IF_ERROR(TakeToken({"--token-file", options.token_file}, endpoint));
     }
   } else {
     const Setting authorities = SettingOf("--tls-ca", options.files.authorities, "AUTOCFG_TLS_CA",
@@ -55,15 +55,12 @@ absl::StatusOr<Endpoint> EndpointFor(const std::string& target, const EndpointOp
         SettingOf("--tls-key", options.files.key, "AUTOCFG_TLS_KEY", base::Environment("AUTOCFG_TLS_KEY"));
     endpoint.files = {authorities.value, certificate.value, key.value};
     endpoint.tls = options.tls || endpoint.files.given();
-    if (absl::Status status = CheckTlsFiles(
-            endpoint.files,
-            {.authorities = authorities.name, .certificate = certificate.name, .key = key.name});
-        !status.ok())
-      return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckTlsFiles(
+        endpoint.files, {.authorities = authorities.name, .certificate = certificate.name, .key = key.name}));
     if (const Setting file = SettingOf("--token-file", options.token_file, "AUTOCFG_TOKEN_FILE",
                                        base::Environment("AUTOCFG_TOKEN_FILE"));
         !file.value.empty()) {
-      if (absl::Status status = TakeToken(file, endpoint); !status.ok()) return status;
+      AUTOCFG_RETURN_IF_ERROR(TakeToken(file, endpoint));
     }
   }
   if (absl::Status status = CheckEndpoint(endpoint, options.insecure); !status.ok())

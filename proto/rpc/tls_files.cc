@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "absl/status/statusor.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/chrono.h"
 #include "fmt/format.h"
@@ -67,9 +68,8 @@ std::string DateText(const ASN1_TIME* time) {
 
 // Returns the first certificate of a file. All of them must be readable, and the first one valid now.
 absl::StatusOr<Certificate> ReadCertificates(const char* option, const std::string& path) {
-  auto bio = OpenPem(option, path);
-  if (!bio.ok()) return bio.status();
-  Certificate first(PEM_read_bio_X509(bio->get(), nullptr, nullptr, nullptr));
+  AUTOCFG_ASSIGN_OR_RETURN(auto bio, OpenPem(option, path));
+  Certificate first(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
   ERR_clear_error();
   if (first == nullptr) {
     return Wrong(option, path, "holds no certificate in PEM form; name a file that begins with one");
@@ -91,9 +91,8 @@ absl::StatusOr<Certificate> ReadCertificates(const char* option, const std::stri
 int NoPassphrase(char*, int, int, void*) { return -1; }
 
 absl::StatusOr<Key> ReadKey(const char* option, const std::string& path) {
-  auto bio = OpenPem(option, path);
-  if (!bio.ok()) return bio.status();
-  Key key(PEM_read_bio_PrivateKey(bio->get(), nullptr, NoPassphrase, nullptr));
+  AUTOCFG_ASSIGN_OR_RETURN(auto bio, OpenPem(option, path));
+  Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassphrase, nullptr));
   ERR_clear_error();
   if (key == nullptr) {
     return Wrong(option, path,
@@ -115,15 +114,12 @@ absl::Status CheckTlsFiles(const TlsFiles& files, const TlsOptionNames& names) {
                                                   files.key.empty() ? names.key : names.certificate));
   }
   if (!files.authorities.empty()) {
-    if (const auto read = ReadCertificates(names.authorities, files.authorities); !read.ok())
-      return read.status();
+    AUTOCFG_RETURN_IF_ERROR(ReadCertificates(names.authorities, files.authorities).status());
   }
   if (files.certificate.empty()) return absl::OkStatus();
-  const auto certificate = ReadCertificates(names.certificate, files.certificate);
-  if (!certificate.ok()) return certificate.status();
-  const auto key = ReadKey(names.key, files.key);
-  if (!key.ok()) return key.status();
-  const bool matches = X509_check_private_key(certificate->get(), key->get()) == 1;
+  AUTOCFG_ASSIGN_OR_RETURN(const auto certificate, ReadCertificates(names.certificate, files.certificate));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto key, ReadKey(names.key, files.key));
+  const bool matches = X509_check_private_key(certificate.get(), key.get()) == 1;
   ERR_clear_error();
   if (!matches) {
     return Wrong(names.key, files.key,

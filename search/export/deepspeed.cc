@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "search/export/option_names.h"
 #include "search/export/refusals.h"
@@ -44,7 +45,7 @@ void PutZero(const ParallelPlan& plan, DeepSpeedJson& json) {
 absl::StatusOr<ExportedFile> WriteDeepSpeed(const ExportedRun& run) {
   Refusals refuse;
   CheckDeepSpeed(run, refuse);
-  if (absl::Status status = refuse.For(kDeepSpeed); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(refuse.For(kDeepSpeed));
   const ParallelPlan& plan = run.plan;
   const std::string_view precision = Name(run.workload.precision);
   ExportedFile exported;

@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "search/export/writers.h"
@@ -52,10 +53,8 @@ absl::StatusOr<ExportedFile> Export(const ExportedRun& run, const ExportTarget& 
   if (canonical.plan.split == SplitMode::kAuto) {
     return base::InvalidArgument("plan", "split=auto names no layers; give those of each stage");
   }
-  if (absl::Status status =
-          CheckLegal(canonical.model, canonical.workload, RankCount(canonical.plan), canonical.plan);
-      !status.ok())
-    return status;
+  AUTOCFG_RETURN_IF_ERROR(
+      CheckLegal(canonical.model, canonical.workload, RankCount(canonical.plan), canonical.plan));
   auto file = target.write(canonical);
   if (!file.ok()) return file;
   // The launch line among the comments.

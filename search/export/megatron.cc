@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "search/export/flag_file.h"
 #include "search/export/megatron_core.h"
 #include "search/export/option_names.h"
@@ -177,7 +178,7 @@ absl::StatusOr<ExportedFile> WriteMegatron(const ExportedRun& run) {
   Refusals refuse;
   CheckModel(run.model, refuse);
   CheckPlan(run, refuse);
-  if (absl::Status status = refuse.For(kMegatron); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(refuse.For(kMegatron));
   FlagFile body;
   ExportedFile exported;
   WriteModel(run, body);

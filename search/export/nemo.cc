@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "base/status_macros.h"
 #include "search/export/megatron_core.h"
 #include "search/export/option_names.h"
 #include "search/export/refusals.h"
@@ -144,7 +145,7 @@ absl::StatusOr<ExportedFile> WriteNemo(const ExportedRun& run) {
   Refusals refuse;
   CheckNemoModel(run.model, refuse);
   CheckNemoPlan(run, refuse);
-  if (absl::Status status = refuse.For(kNemo); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(refuse.For(kNemo));
   const ParallelPlan& plan = run.plan;
   const bool bf16 = Name(run.workload.precision) == "bf16";
   ExportedFile exported;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "search/export/option_names.h"
 #include "search/export/refusals.h"
@@ -110,7 +111,7 @@ void WriteParallelism(const ExportedRun& run, TomlFile& file) {
 absl::StatusOr<ExportedFile> WriteTorchtitan(const ExportedRun& run) {
   Refusals refuse;
   CheckTorchtitan(run, refuse);
-  if (absl::Status status = refuse.For(kTorchtitan); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(refuse.For(kTorchtitan));
   const ParallelPlan& plan = run.plan;
   ExportedFile exported;
   if (plan.pp > 1) {

@@ -11,6 +11,7 @@
 #include "Eigen/Cholesky"
 #include "Eigen/Core"
 #include "base/statistics.h"
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "fmt/format.h"
 #include "search/cost/shape_corrections.h"
@@ -127,11 +128,9 @@ class Fit {
     VectorXd logs(N());
     for (Index i = 0; i < N(); ++i) {
       const Measurement& m = measurements_.rows[static_cast<std::size_t>(i)];
-      const auto predictor = predictors.Find(m.model, m.workload, cluster);
-      if (!predictor.ok()) return predictor.status();
-      const auto plan = (*predictor)->Resolve(m.plan);
-      if (!plan.ok()) return plan.status();
-      logs(i) = std::log((*predictor)->costs().Predict(*plan).step_time_s);
+      AUTOCFG_ASSIGN_OR_RETURN(const auto predictor, predictors.Find(m.model, m.workload, cluster));
+      AUTOCFG_ASSIGN_OR_RETURN(const auto plan, predictor->Resolve(m.plan));
+      logs(i) = std::log(predictor->costs().Predict(plan).step_time_s);
     }
     return logs;
   }
@@ -219,16 +218,13 @@ class Fit {
       // Away from the bound.
       const double step = x.figures(i) + kStep > Most(i) ? -kStep : kStep;
       moved.figures(i) += step;
-      const auto there = Predict(moved);
-      if (!there.ok()) return there.status();
-      d.figures.col(i) = (*there - logs) / step;
+      AUTOCFG_ASSIGN_OR_RETURN(const auto there, Predict(moved));
+      d.figures.col(i) = (there - logs) / step;
     }
-    const auto layers = Predict(x, kStep, 0);
-    if (!layers.ok()) return layers.status();
-    const auto outputs = Predict(x, 0, kStep);
-    if (!outputs.ok()) return outputs.status();
-    d.layers = (*layers - logs) / kStep;
-    d.output_layers = (*outputs - logs) / kStep;
+    AUTOCFG_ASSIGN_OR_RETURN(const auto layers, Predict(x, kStep, 0));
+    AUTOCFG_ASSIGN_OR_RETURN(const auto outputs, Predict(x, 0, kStep));
+    d.layers = (layers - logs) / kStep;
+    d.output_layers = (outputs - logs) / kStep;
     return d;
   }
 
@@ -312,9 +308,8 @@ absl::Status Fit::Minimise(Unknowns& x, const std::function<bool()>& watch) {
   for (int iteration = 0; iteration < kMostIterations; ++iteration) {
     if (robust_) UpdateSigmas(residuals);
     const double before = Objective(x, residuals);
-    const auto d = DerivativesAt(x, *logs, watch);
-    if (!d.ok()) return d.status();
-    const NormalEquations equations = Normal(x, residuals, *d);
+    AUTOCFG_ASSIGN_OR_RETURN(const auto d, DerivativesAt(x, *logs, watch));
+    const NormalEquations equations = Normal(x, residuals, d);
     const MatrixXd a = equations.Precision();
     double after = before;
     for (int attempt = 0; attempt < 10; ++attempt) {
@@ -441,13 +436,11 @@ absl::StatusOr<Fit::Candidate> Fit::FitFrom(const Candidate& begin, double scale
   fit.irregular = irregular;
   sigma_ = begin.sigma;
   UpdatePriors(scale, irregular);
-  if (absl::Status status = Minimise(fit.x, watch); !status.ok()) return status;
-  const auto logs = Predict(fit.x);
-  if (!logs.ok()) return logs.status();
-  auto derivatives = DerivativesAt(fit.x, *logs, watch);
-  if (!derivatives.ok()) return derivatives.status();
-  fit.residuals = Residuals(*logs);
-  fit.derivatives = *std::move(derivatives);
+  AUTOCFG_RETURN_IF_ERROR(Minimise(fit.x, watch));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto logs, Predict(fit.x));
+  AUTOCFG_ASSIGN_OR_RETURN(auto derivatives, DerivativesAt(fit.x, logs, watch));
+  fit.residuals = Residuals(logs);
+  fit.derivatives = std::move(derivatives);
   fit.sigma = sigma_;
   fit.evidence = Evidence(fit.x, fit.residuals, fit.derivatives) -
                  kIrregularLogOdds * static_cast<double>(irregular.size());
@@ -485,9 +478,8 @@ absl::StatusOr<Fit::Candidate> Fit::WithIrregular(Candidate fit, const std::func
     tried.push_back(*far);
     std::vector<IrregularShapes> irregular = fit.irregular;
     irregular.push_back(*far);
-    auto next = FitFrom(fit, fit.scale, irregular, watch);
-    if (!next.ok()) return next.status();
-    if (next->evidence > fit.evidence) fit = *std::move(next);
+    AUTOCFG_ASSIGN_OR_RETURN(auto next, FitFrom(fit, fit.scale, irregular, watch));
+    if (next.evidence > fit.evidence) fit = std::move(next);
   }
   return fit;
 }

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -307,22 +308,19 @@ absl::StatusOr<ColumnDefaults> ParseColumnDefaults(std::string_view text) {
 
 absl::StatusOr<Measurements> ParseMeasurements(std::string_view csv, const ColumnDefaults& defaults,
                                                const ClusterSpec& cluster) {
-  absl::StatusOr<CsvTable> table = ParseCsv(csv);
-  if (!table.ok()) return table.status();
+  AUTOCFG_ASSIGN_OR_RETURN(CsvTable table, ParseCsv(csv));
   Measurements result{.rows = {}, .skipped = {}, .notes = {}, .cluster = cluster};
-  const absl::StatusOr<Columns> columns = ColumnsOf(*table, defaults, result.notes);
-  if (!columns.ok()) return columns.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const Columns columns, ColumnsOf(table, defaults, result.notes));
   if (std::string note = AssumeTypicalFigures(result.cluster); !note.empty())
     result.notes.push_back(std::move(note));
 
-  const RowReader reader(*columns, result.cluster);
+  const RowReader reader(columns, result.cluster);
   std::int64_t too_fast = 0, too_slow = 0;
-  for (const CsvRow& row : table->rows) {
-    absl::StatusOr<RowOutcome> read = reader.Read(row);
-    if (!read.ok()) return read.status();
-    Measurement& m = read->measurement;
-    if (read->skipped) {
-      result.skipped.push_back({row.line, *std::move(read->skipped)});
+  for (const CsvRow& row : table.rows) {
+    AUTOCFG_ASSIGN_OR_RETURN(RowOutcome read, reader.Read(row));
+    Measurement& m = read.measurement;
+    if (read.skipped) {
+      result.skipped.push_back({row.line, *std::move(read.skipped)});
       continue;
     }
     const std::optional<double> peak = PeakFlops(result.cluster.groups.front().device, m.workload.precision);
@@ -347,9 +345,9 @@ absl::StatusOr<Measurements> ParseMeasurements(std::string_view csv, const Colum
     return BadMeasurements(fmt::format(
         "{} of {} steps are {}; is {} right for {}?", fast ? too_fast : too_slow, read,
         fast ? "faster than the devices' peak allows" : "thousands of times slower than the devices' peak",
-        fast ? (columns->time_column == kMilliseconds ? "the unit milliseconds" : "the cluster")
-             : (columns->time_column == kSeconds ? "the unit seconds" : "the cluster"),
-        columns->time_column));
+        fast ? (columns.time_column == kMilliseconds ? "the unit milliseconds" : "the cluster")
+             : (columns.time_column == kSeconds ? "the unit seconds" : "the cluster"),
+        columns.time_column));
   }
 
   // The same row twice says nothing new.

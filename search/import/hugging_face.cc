@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -51,8 +52,7 @@ absl::Status CheckDense(const Json& json, const std::string& path) {
   for (const std::string_view inner : kInnerConfigs) {
     const auto found = json.find(std::string(inner));
     if (found == json.end() || !found->is_object()) continue;
-    if (absl::Status status = CheckDense(*found, fmt::format("{}{}.", path, inner)); !status.ok())
-      return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckDense(*found, fmt::format("{}{}.", path, inner)));
   }
   return absl::OkStatus();
 }
@@ -99,7 +99,7 @@ absl::StatusOr<const Json*> TextPart(const Json& json, const ModelFamily& family
   if (type != text->end() && *type != family.text_type) {
     return ConfigNotYet("text_config.model_type", *type, fmt::format("use {}", family.text_type));
   }
-  if (absl::Status status = CheckNotQuantized(*text); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckNotQuantized(*text));
   return &*text;
 }
 
@@ -119,10 +119,10 @@ bool StoresNormsLessOne(const Json& json) {
 
 absl::StatusOr<ModelSpec> ImportHuggingFace(const Json& json, std::vector<std::string>* notes) {
   if (!json.is_object()) return ConfigContradiction("it must be a JSON object");
-  if (absl::Status status = CheckDense(json, ""); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckDense(json, ""));
   if (json.size() > kMaxFields)
     return ConfigContradiction(fmt::format("it has {} fields; at most {} are read", json.size(), kMaxFields));
-  if (absl::Status status = CheckNotQuantized(json); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckNotQuantized(json));
   const auto type = json.find("model_type");
   if (type == json.end())
     return ConfigContradiction(fmt::format("model_type is missing; give {}", FamilyTypes()));
@@ -134,18 +134,17 @@ absl::StatusOr<ModelSpec> ImportHuggingFace(const Json& json, std::vector<std::s
     return ConfigNotYet("model_type", *type,
                         fmt::format("use {}, or describe the model in a file of our own", FamilyTypes()));
   }
-  const absl::StatusOr<const Json*> text = TextPart(json, *family);
-  if (!text.ok()) return text.status();
-  ConfigReader reader(**text);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto text, TextPart(json, *family));
+  ConfigReader reader(*text);
   ModelSpec model;
   family->read(reader, model);
-  if (absl::Status status = reader.Finish(); !status.ok()) return status;
-  if (absl::Status status = CheckArchitectures(json, *family); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(reader.Finish());
+  AUTOCFG_RETURN_IF_ERROR(CheckArchitectures(json, *family));
   if (const auto name = json.find("_name_or_path"); name != json.end() && name->is_string())
     model.name = name->get<std::string>();
   if (model.name.empty()) model.name = type->get<std::string>();
   FillDefaults(model);
-  if (absl::Status status = Validate(model); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Validate(model));
   if (notes != nullptr && !family->text_type.empty())
     notes->push_back(fmt::format("of the {} in config.json the text part alone is taken", family->type));
   return model;

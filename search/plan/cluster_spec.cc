@@ -5,6 +5,7 @@
 #include <limits>
 #include <string_view>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "fmt/format.h"
 
@@ -100,9 +101,9 @@ absl::Status ValidateGroup(std::string_view index, const NodeGroup& group, bool 
   const DeviceSpec& device = group.device;
   for (const auto& [field, value] : {std::pair<std::string_view, std::int64_t>{"nodes", group.nodes},
                                      {"gpus_per_node", group.gpus_per_node}}) {
-    if (absl::Status status = CheckCount(index, field, value); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckCount(index, field, value));
   }
-  if (absl::Status status = ValidateMemory(index, device); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(ValidateMemory(index, device));
   if (device.multiprocessors < 0 || device.multiprocessors > kMaxCount) {
     return Invalid(index, "multiprocessors",
                    fmt::format("is {}; it must be from 0 to {}", device.multiprocessors, kMaxCount));
@@ -140,7 +141,7 @@ absl::Status ValidateGroup(std::string_view index, const NodeGroup& group, bool 
         Figure{"intra_node_latency_s", group.intra_node_latency_s.value_or(0), 0, kMaxSeconds, kTime},
         Figure{"inter_node_latency_s", group.inter_node_latency_s.value_or(0), 0, kMaxSeconds, kTime},
         Figure{"host_op_s", group.host_op_s.value_or(0), 0, kMaxSeconds, kTime}}) {
-    if (absl::Status status = CheckFigure(index, figure); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckFigure(index, figure));
   }
   return ValidateRanksPerCore(index, group, local);
 }
@@ -201,15 +202,13 @@ absl::Status Validate(const ClusterSpec& cluster) {
     return base::InvalidArgument(
         "cluster", fmt::format("{} node groups; at most 1000 are allowed", cluster.groups.size()));
   }
-  if (absl::Status status = ValidateName("name", cluster.name); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(ValidateName("name", cluster.name));
   for (std::size_t i = 0; i < cluster.groups.size(); ++i) {
     const std::string index = cluster.groups.size() == 1 ? "" : fmt::format("node group {}: ", i);
-    if (absl::Status status = ValidateName("device.name", cluster.groups[i].device.name); !status.ok())
-      return status;
-    if (absl::Status status = ValidateGroup(index, cluster.groups[i], cluster.local); !status.ok())
-      return status;
+    AUTOCFG_RETURN_IF_ERROR(ValidateName("device.name", cluster.groups[i].device.name));
+    AUTOCFG_RETURN_IF_ERROR(ValidateGroup(index, cluster.groups[i], cluster.local));
   }
-  if (absl::Status status = Validate(cluster.engine); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Validate(cluster.engine));
   if (!cluster.calibration) return absl::OkStatus();
   if (cluster.local || cluster.groups.size() != 1) {
     return base::InvalidArgument("cluster",

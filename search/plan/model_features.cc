@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -94,7 +95,7 @@ absl::Status CheckPredictable(const ModelSpec& model) {
 }
 
 absl::Status CheckEngineSupports(const ModelSpec& model) {
-  if (absl::Status status = CheckPredictable(model); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckPredictable(model));
   for (const Feature& feature : kFeatures) {
     if (feature.support == Support::kRun) continue;
     if (const std::string value = feature.value(model); !value.empty()) {

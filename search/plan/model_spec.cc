@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "fmt/format.h"
 
@@ -96,7 +97,7 @@ absl::Status CheckParts(const ModelSpec& model) {
                                       value, Name(model.position)));
   };
   if (!model.rope_scaling.empty()) {
-    if (absl::Status status = CheckRopeScaling(model.rope_scaling); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckRopeScaling(model.rope_scaling));
     if (model.position != Position::kRope) return needs_rope("rope_scaling", model.rope_scaling);
   }
   if (model.position == Position::kRope) {
@@ -256,7 +257,7 @@ absl::Status Validate(const ModelSpec& model) {
                   [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; })) {
     return Invalid("name", "has a control character, such as a line break; leave it out");
   }
-  if (absl::Status status = CheckParts(model); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckParts(model));
   if (const double parameters = Parameters<double>(model); parameters > kMaxParameters) {
     return base::InvalidArgument(
         "model", fmt::format("its sizes make {:.3g} parameters; at most {:.0e} are allowed", parameters,

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -107,7 +108,7 @@ absl::Status FindChoice(const PlanOption& option, std::string_view value, std::s
 template <auto kField>
 absl::Status ParseName(const PlanOption& option, std::string_view value, ParallelPlan& plan) {
   std::size_t index = 0;
-  if (absl::Status status = FindChoice(option, value, index); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(FindChoice(option, value, index));
   plan.*kField = static_cast<std::remove_reference_t<decltype(plan.*kField)>>(index);
   return absl::OkStatus();
 }
@@ -414,8 +415,7 @@ absl::Status CheckSupported(const ParallelPlan& plan, PlanOptionTable options, b
     }
     return absl::OkStatus();
   };
-  if (absl::Status status = check(&PlanOption::predicted, "is not supported yet"); !status.ok())
-    return status;
+  AUTOCFG_RETURN_IF_ERROR(check(&PlanOption::predicted, "is not supported yet"));
   if (!runs) return absl::OkStatus();
   return check(&PlanOption::run, "can be predicted, but running it is not supported yet");
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -82,7 +83,7 @@ absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text, PlanOptionTabl
     }
     const std::string_view name = WithoutBlanks(part.substr(0, equals));
     const std::string_view value = WithoutBlanks(part.substr(equals + 1));
-    if (absl::Status status = SetPlanOption(plan, name, value, options); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(SetPlanOption(plan, name, value, options));
     if (!named.insert(name).second)
       return BadOption(name, fmt::format("{} is named twice; give it once", name));
   }

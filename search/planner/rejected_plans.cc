@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "search/frameworks/framework_rules.h"
 #include "search/plan/legality.h"
@@ -57,18 +58,18 @@ absl::StatusOr<std::map<std::string, std::int64_t>> ForEachRejected(
   const auto goes_on = [&](const PlanningProgress& progress) {
     return wanted && (!watch || watch(progress));
   };
-  const absl::StatusOr<FeasiblePlans> found =
-      FindFeasiblePlans(space, costs, costs.UsableArenaBytes(), budget, goes_on, rejected);
-  if (!found.ok()) return found.status();
-  if (!wanted) return PlanningStopped({.enumerated = found->enumerated});
+  AUTOCFG_ASSIGN_OR_RETURN(
+      const FeasiblePlans found,
+      FindFeasiblePlans(space, costs, costs.UsableArenaBytes(), budget, goes_on, rejected));
+  if (!wanted) return PlanningStopped({.enumerated = found.enumerated});
   std::map<std::string, std::int64_t> left;
   for (int i = 0; i < kIllegalReasonCount; ++i) {
     const std::string name(Name(static_cast<IllegalReason>(i)));
-    const std::int64_t more = found->illegal[static_cast<std::size_t>(i)] - visited[name];
+    const std::int64_t more = found.illegal[static_cast<std::size_t>(i)] - visited[name];
     if (more > 0) left[name] = more;
   }
   const std::string memory(kOutOfMemory);
-  if (const std::int64_t more = found->out_of_memory - visited[memory]; more > 0) left[memory] = more;
+  if (const std::int64_t more = found.out_of_memory - visited[memory]; more > 0) left[memory] = more;
   return left;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "search/cost/op_times/nominal_times.h"
 #include "search/frameworks/framework_rules.h"
@@ -72,27 +73,24 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
                                               const ClusterSpec& cluster, const AxisValues& space,
                                               const SearchOptions& options, const PlanningWatch& watch,
                                               const std::optional<KnownOpTimes>& known) {
-  if (absl::Status status = Validate(model); !status.ok()) return status;
-  if (absl::Status status = options.predict_only ? CheckPredictable(model) : CheckEngineSupports(model);
-      !status.ok())
-    return status;
-  if (absl::Status status = Validate(workload, model); !status.ok()) return status;
-  if (absl::Status status = Validate(cluster); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Validate(model));
+  AUTOCFG_RETURN_IF_ERROR(options.predict_only ? CheckPredictable(model) : CheckEngineSupports(model));
+  AUTOCFG_RETURN_IF_ERROR(Validate(workload, model));
+  AUTOCFG_RETURN_IF_ERROR(Validate(cluster));
   for (const auto& [name, value] : {std::pair("max_trials", options.max_trials),
                                     std::pair("measurable_ranks", options.measurable_ranks)}) {
     if (value < 0)
       return absl::InvalidArgumentError(fmt::format("{} is {}; it must not be negative", name, value));
   }
-  if (absl::Status status = CheckMemoryMargin(options.memory_margin); !status.ok()) return status;
-  absl::StatusOr<SearchSpace> plans = PlannedSpace(model, workload, cluster, space, options, watch);
-  if (!plans.ok()) return plans.status();
+  AUTOCFG_RETURN_IF_ERROR(CheckMemoryMargin(options.memory_margin));
+  AUTOCFG_ASSIGN_OR_RETURN(SearchSpace plans, PlannedSpace(model, workload, cluster, space, options, watch));
 
   auto state = std::make_unique<SearchState>();
   state->model = model;
   state->workload = workload;
   state->cluster = cluster;
   state->options = options;
-  state->space = *std::move(plans);
+  state->space = std::move(plans);
   if (options.exhaustive) {
     state->strategy = std::make_unique<ExhaustiveStrategy>(options.max_trials);
   } else {
@@ -101,9 +99,7 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
   state->known = known;
   state->costs = known ? CalibratedCosts(*state, *known) : NominalCosts(*state);
   state->watch = watch;
-  absl::StatusOr<FeasiblePlans> feasible = state->FindFeasible(*state->costs);
-  if (!feasible.ok()) return feasible.status();
-  state->feasible = *std::move(feasible);
+  AUTOCFG_ASSIGN_OR_RETURN(state->feasible, state->FindFeasible(*state->costs));
   state->CountFeasible();
   if (state->feasible.plans.empty()) state->phase = SearchPhase::kDone;
   return SearchLoop(std::move(state));
@@ -170,9 +166,7 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
     // memory.
     s.feasible = FeasiblePlans();
     s.costs = CalibratedCosts(s, {std::move(times), device_overhead_bytes});
-    absl::StatusOr<FeasiblePlans> feasible = s.FindFeasible(*s.costs);
-    if (!feasible.ok()) return feasible.status();
-    s.feasible = *std::move(feasible);
+    AUTOCFG_ASSIGN_OR_RETURN(s.feasible, s.FindFeasible(*s.costs));
   }
   // Where nothing is measured, most plans need no time.
   const bool lazy = s.options.predict_only && s.costs->knows_every_op();
@@ -187,9 +181,7 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
     s.feasible = FeasiblePlans();
     s.known = std::nullopt;
     s.costs = NominalCosts(s);
-    absl::StatusOr<FeasiblePlans> feasible = s.FindFeasible(*s.costs);
-    if (!feasible.ok()) return feasible.status();
-    s.feasible = *std::move(feasible);
+    AUTOCFG_ASSIGN_OR_RETURN(s.feasible, s.FindFeasible(*s.costs));
     return status;
   }
   s.timed = *std::move(timed);

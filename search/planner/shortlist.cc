@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/plan_text.h"
@@ -109,7 +110,7 @@ class Timings {
     const std::int64_t actions = TimedActions(costs_.workload(), plan);
     if (actions > kMostTimedActions - actions_) return absl::OkStatus();
     actions_ += actions;
-    if (absl::Status status = Look(watch_, feasible_); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(Look(watch_, feasible_));
     try {
       const Prediction& p = timed_[i] = costs_.Predict(plan);
       feasible_.plans[i].step_time_s = p.step_time_s;
@@ -132,8 +133,7 @@ class Timings {
 absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible, const PlanningWatch& watch,
                                         const base::TaskThreads& threads, LazyTimes* lazy) {
   std::vector<FeasiblePlan>& plans = feasible.plans;
-  if (absl::Status status = EstimateTimes(costs, feasible, lazy != nullptr, watch, threads); !status.ok())
-    return status;
+  AUTOCFG_RETURN_IF_ERROR(EstimateTimes(costs, feasible, lazy != nullptr, watch, threads));
   // Only plans with the least recompute that fits are considered here. Of two of them that differ only in
   // scatter_gather, the slower one is not, and keeps its ratio to the faster one.
   LazyTimes::Twins twins;  // (whole, scattered)
@@ -211,7 +211,7 @@ absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasibl
   }
   if (!stopped.ok()) return stopped;
   for (const PlansByTime::Entry& entry : first) {
-    if (absl::Status status = time(entry); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(time(entry));
   }
   for (const PlansByTime::Entry& entry : first)
     fastest.Push({plans[entry.plan].step_time_s, entry.plan, true});
@@ -224,7 +224,7 @@ absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasibl
       ++settled;
       continue;
     }
-    if (absl::Status status = time(*next); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(time(*next));
     if (timed.contains(next->plan)) {
       fastest.Push({plans[next->plan].step_time_s, next->plan, true});
     } else {

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "search/cost/timing/step_timers.h"
 #include "search/plan/rank_mesh.h"
 
@@ -40,7 +41,7 @@ absl::StatusOr<PipelineTrace> TracePipeline(CostModel& costs, const ParallelPlan
   const ParallelPlan few = WithFewRanks(plan);
   Workload share = costs.workload();
   share.global_batch = share.global_batch / plan.dp * few.dp;
-  if (absl::Status status = CheckProgramSize(share, few); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckProgramSize(share, few));
   PipelineTrace trace{.program = Lower(costs.model(), share, few), .ranks = {}};
   double ranks_per_core = 1;
   for (const NodeGroup& group : costs.cluster().groups)

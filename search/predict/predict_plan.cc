@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -48,10 +49,10 @@ std::string LaunchBoundNote(const Prediction& prediction, double host_op_s, cons
 
 absl::Status CheckQuestion(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,
                            double memory_margin) {
-  if (absl::Status status = Validate(model); !status.ok()) return status;
-  if (absl::Status status = CheckPredictable(model); !status.ok()) return status;
-  if (absl::Status status = Validate(workload, model); !status.ok()) return status;
-  if (absl::Status status = Validate(cluster); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Validate(model));
+  AUTOCFG_RETURN_IF_ERROR(CheckPredictable(model));
+  AUTOCFG_RETURN_IF_ERROR(Validate(workload, model));
+  AUTOCFG_RETURN_IF_ERROR(Validate(cluster));
   return CheckMemoryMargin(memory_margin);
 }
 
@@ -64,19 +65,16 @@ std::string RopeScalingNote(const ModelSpec& model) {
 
 absl::StatusOr<Predictor> Predictor::Create(const ModelSpec& model, const Workload& workload,
                                             const ClusterSpec& cluster, double memory_margin) {
-  if (absl::Status status = CheckQuestion(model, workload, cluster, memory_margin); !status.ok())
-    return status;
-  auto times = ClusterOpTimes::Create(cluster, workload.precision);
-  if (!times.ok()) return times.status();
+  AUTOCFG_RETURN_IF_ERROR(CheckQuestion(model, workload, cluster, memory_margin));
+  AUTOCFG_ASSIGN_OR_RETURN(auto times, ClusterOpTimes::Create(cluster, workload.precision));
   return Predictor(
-      CostModel(model, workload, cluster, *std::move(times), DeviceOverheadBytes(cluster), memory_margin));
+      CostModel(model, workload, cluster, std::move(times), DeviceOverheadBytes(cluster), memory_margin));
 }
 
 absl::StatusOr<Predictor> Predictor::Create(const ModelSpec& model, const Workload& workload,
                                             const ClusterSpec& cluster, double memory_margin,
                                             MeasuredOpTimes measured) {
-  if (absl::Status status = CheckQuestion(model, workload, cluster, memory_margin); !status.ok())
-    return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckQuestion(model, workload, cluster, memory_margin));
   Predictor predictor(CostModel(model, workload, cluster, std::move(measured.times),
                                 measured.device_overhead_bytes, memory_margin));
   predictor.sigma_ = std::move(measured.sigma);
@@ -89,9 +87,8 @@ bool Predictor::IsBounded(const ParallelPlan& plan) {
 
 absl::StatusOr<ParallelPlan> Predictor::Resolve(const ParallelPlan& plan) {
   const std::int64_t ranks = RankCount(costs_.cluster());
-  if (absl::Status status = CheckLegal(costs_.model(), costs_.workload(), ranks, plan); !status.ok())
-    return status;
-  if (absl::Status status = CheckPredictable(plan); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckLegal(costs_.model(), costs_.workload(), ranks, plan));
+  AUTOCFG_RETURN_IF_ERROR(CheckPredictable(plan));
   return ResolveToFaster(costs_, Canonical(WithEngineOverlap(TimedEngine(costs_.cluster()), plan)),
                          [&](const ParallelPlan& split) {
                            return IsBounded(split) ? costs_.Estimate(split) : costs_.Predict(split);
@@ -99,11 +96,10 @@ absl::StatusOr<ParallelPlan> Predictor::Resolve(const ParallelPlan& plan) {
 }
 
 absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
-  auto resolved = Resolve(plan);
-  if (!resolved.ok()) return resolved.status();
+  AUTOCFG_ASSIGN_OR_RETURN(auto resolved, Resolve(plan));
   PlanPrediction result{.engine = costs_.cluster().engine.name,
                         .parameters = ParameterCount(costs_.model()),
-                        .plan = *std::move(resolved),
+                        .plan = std::move(resolved),
                         .notes = Notes(plan),
                         .prediction = {},
                         .throughput = {}};
@@ -157,17 +153,15 @@ void Predictor::SetInterval(PlanPrediction& result) {
 }
 
 absl::StatusOr<Predictor::Trace> Predictor::TraceOf(const ParallelPlan& plan) {
-  const auto resolved = Resolve(plan);
-  if (!resolved.ok()) return resolved.status();
-  if (absl::Status status = CheckProgramSize(costs_.workload(), *resolved); !status.ok()) return status;
-  return Trace{Lower(costs_.model(), costs_.workload(), *resolved), costs_.Trace(*resolved)};
+  AUTOCFG_ASSIGN_OR_RETURN(const auto resolved, Resolve(plan));
+  AUTOCFG_RETURN_IF_ERROR(CheckProgramSize(costs_.workload(), resolved));
+  return Trace{Lower(costs_.model(), costs_.workload(), resolved), costs_.Trace(resolved)};
 }
 
 absl::StatusOr<PlanPrediction> PredictPlan(const ModelSpec& model, const Workload& workload,
                                            const ClusterSpec& cluster, const ParallelPlan& plan) {
-  auto predictor = Predictor::Create(model, workload, cluster);
-  if (!predictor.ok()) return predictor.status();
-  return predictor->Predict(plan);
+  AUTOCFG_ASSIGN_OR_RETURN(auto predictor, Predictor::Create(model, workload, cluster));
+  return predictor.Predict(plan);
 }
 
 absl::StatusOr<Predictor*> PredictorCache::Find(const ModelSpec& model, const Workload& workload,
@@ -182,10 +176,9 @@ absl::StatusOr<Predictor*> PredictorCache::Find(const ModelSpec& model, const Wo
     entries_.splice(entries_.begin(), entries_, found);
     return &entries_.front().predictor;
   }
-  auto made = Predictor::Create(model, workload, cluster, memory_margin);
-  if (!made.ok()) return made.status();
+  AUTOCFG_ASSIGN_OR_RETURN(auto made, Predictor::Create(model, workload, cluster, memory_margin));
   if (found != entries_.end()) entries_.erase(found);
-  entries_.push_front({*std::move(made), 1});
+  entries_.push_front({std::move(made), 1});
   if (entries_.size() > kMostPredictors) entries_.pop_back();
   return &entries_.front().predictor;
 }

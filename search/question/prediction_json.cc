@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/json_reader.h"
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -132,17 +133,11 @@ absl::StatusOr<PredictionQuestion> ParsePredictionRequest(const Json& json) {
   const Json* plan_field = reader.Find("plan");
   if (reader.Find("precision") != nullptr && parts.precision.empty())
     reader.Invalid(UnknownPrecision("") + ", or leave it out");
-  if (absl::Status status = reader.Finish(); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(reader.Finish());
 
-  auto model = ParseModel(*model_field);
-  if (!model.ok()) return model.status();
-  parts.model = *std::move(model);
-  auto cluster = ParseCluster(*cluster_field);
-  if (!cluster.ok()) return cluster.status();
-  parts.cluster = *std::move(cluster);
-  auto plan = ParsePlanJson(*plan_field);
-  if (!plan.ok()) return plan.status();
-  parts.plan = *std::move(plan);
+  AUTOCFG_ASSIGN_OR_RETURN(parts.model, ParseModel(*model_field));
+  AUTOCFG_ASSIGN_OR_RETURN(parts.cluster, ParseCluster(*cluster_field));
+  AUTOCFG_ASSIGN_OR_RETURN(parts.plan, ParsePlanJson(*plan_field));
   auto question = MakePredictionQuestion(std::move(parts));
   if (const Json* text = reader.Find("seq_len"); question.ok() && text != nullptr && text->is_string()) {
     question->notes.push_back(

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -91,10 +92,9 @@ absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts) {
 }
 
 absl::StatusOr<PlanPrediction> Answer(const PredictionQuestion& question, PredictorCache& predictors) {
-  const auto predictor =
-      predictors.Find(question.model, question.workload, question.cluster, question.memory_margin);
-  if (!predictor.ok()) return predictor.status();
-  return (*predictor)->Predict(question.plan);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto predictor, predictors.Find(question.model, question.workload,
+                                                                 question.cluster, question.memory_margin));
+  return predictor->Predict(question.plan);
 }
 
 }  // namespace autocfg

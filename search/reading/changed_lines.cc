@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "search/export/export_target.h"
 #include "search/frameworks/framework_rules.h"
@@ -373,22 +374,19 @@ absl::StatusOr<ChangedFile> ChangePlan(const FrameworkRun& run, const ParallelPl
   const auto settings_of = [&](const ParallelPlan& of) -> absl::StatusOr<SettingsText> {
     exported.plan = of;
     if (RecomputesInScript(run.framework, of)) exported.plan.recompute = Recompute::kNone;
-    const auto file = Export(exported, *target);
-    if (!file.ok()) return file.status();
-    launch = file->launch;
-    translated = file->translated;
-    return ReadSettings(run.framework, run.framework, file->text);
+    AUTOCFG_ASSIGN_OR_RETURN(const auto file, Export(exported, *target));
+    launch = file.launch;
+    translated = file.translated;
+    return ReadSettings(run.framework, run.framework, file.text);
   };
-  const auto now = settings_of(run.plan);
-  if (!now.ok()) return now.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto now, settings_of(run.plan));
   const auto environment = launch.environment;
   const std::vector<std::string> said = translated;
-  const auto then = settings_of(plan);
-  if (!then.ok()) return then.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto then, settings_of(plan));
   ParallelPlan wanted = Canonical(plan);
   if (wanted.tp_overlap > 1) wanted.tp_overlap = kChunksOfSwitch;
   for (const bool keeps_batch : {false, true}) {
-    auto changed = Applied(run.settings, PlanEditor(run, *now, *then).Edits(keeps_batch));
+    auto changed = Applied(run.settings, PlanEditor(run, now, then).Edits(keeps_batch));
     if (!changed.ok() || !Says(changed->text, run, wanted, StillSaid(options, run.plan, wanted))) continue;
     for (const auto& variable : launch.environment) {
       if (std::find(environment.begin(), environment.end(), variable) == environment.end())
@@ -398,7 +396,7 @@ absl::StatusOr<ChangedFile> ChangePlan(const FrameworkRun& run, const ParallelPl
       const bool kept = std::find(launch.environment.begin(), launch.environment.end(), variable) !=
                         launch.environment.end();
       // Only Megatron's FSDP refuses what the plan before needed.
-      if (!kept && LastOf(*then, megatron::kFsdp) != nullptr)
+      if (!kept && LastOf(then, megatron::kFsdp) != nullptr)
         changed->besides.push_back(fmt::format("do not set {}", variable.first));
     }
     if (RecomputesInScript(run.framework, plan) && RecomputeText(plan) != RecomputeText(run.plan)) {

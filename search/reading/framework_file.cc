@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -112,32 +113,30 @@ absl::StatusOr<SettingsText> ReadSettings(std::string_view framework, std::strin
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     return base::InvalidArgument(file, "it is empty; give the framework's file");
   if (!IsBatchScript(text)) return reader->settings(file, text);
-  const auto held = FileHeldBy(file, text);
-  if (!held.ok()) return held.status();
-  const std::string_view holds = FrameworkOf(held->text);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto held, FileHeldBy(file, text));
+  const std::string_view holds = FrameworkOf(held.text);
   if (!holds.empty() && holds != framework) {
     return base::InvalidArgument(
         file,
         fmt::format("the batch script holds a file of {}, not of {}; leave --from out", holds, framework));
   }
-  auto settings = reader->settings(file, held->text);
+  auto settings = reader->settings(file, held.text);
   if (settings.ok()) {
     settings->text = std::string(text);
-    settings->end = held->end;
+    settings->end = held.end;
   }
   return settings;
 }
 
 absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::string_view file,
                                                std::string_view text, const ReadingOptions& options) {
-  auto settings = ReadSettings(framework, file, text);
-  if (!settings.ok()) return settings.status();
+  AUTOCFG_ASSIGN_OR_RETURN(auto settings, ReadSettings(framework, file, text));
   FrameworkRun result{.framework = std::string(framework),
                       .model = {},
                       .workload = {},
                       .plan = {},
-                      .notes = settings->notes,
-                      .settings = *std::move(settings)};
+                      .notes = settings.notes,
+                      .settings = std::move(settings)};
   SettingReader read(result.settings);
   RunDraft run;
   FindReader(framework)->run(options, read, run);
@@ -160,9 +159,8 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
   result.ranks = run.ranks;
   result.ranks_per_node = run.ranks_per_node;
   if (IsBatchScript(text)) {
-    const auto each = RanksOfNode(file, text, run.ranks);
-    if (!each.ok()) return each.status();
-    if (result.ranks_per_node == 0) result.ranks_per_node = *each;
+    AUTOCFG_ASSIGN_OR_RETURN(const auto each, RanksOfNode(file, text, run.ranks));
+    if (result.ranks_per_node == 0) result.ranks_per_node = each;
   }
   result.notes.insert(result.notes.end(), read.notes().begin(), read.notes().end());
   for (const Setting* setting : unread)

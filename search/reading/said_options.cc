@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -79,7 +80,7 @@ absl::StatusOr<std::map<std::string, std::string>> ParseSaidOptions(std::string_
           "plan", fmt::format("'{}' has no value; give one, as in recompute=full", base::Printable(part)));
     }
     const std::string name(part.substr(0, equals)), value(part.substr(equals + 1));
-    if (absl::Status status = SetPlanOption(plan, name, value); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(SetPlanOption(plan, name, value));
     if (!said.emplace(name, value).second)
       return base::InvalidArgument("plan", fmt::format("{} is given twice; leave one out", name));
   }

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "search/plan/model_stages.h"
 #include "search/schedule/program_checks.h"
@@ -29,7 +30,7 @@ RankActions::RankActions(const Program& program, const RankMesh& mesh, std::int6
 
 absl::Status RankActions::Find() {
   for (std::size_t i = 0; i < list_.size(); ++i) {
-    if (absl::Status status = CheckAction(static_cast<std::int32_t>(i)); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckAction(static_cast<std::int32_t>(i)));
   }
   return CheckComplete();
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "search/schedule/action_kinds.h"
 #include "search/schedule/program_checks.h"
@@ -28,7 +29,7 @@ class UnbufferedWalk {
       }
     }
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      if (absl::Status status = CheckDone(r); !status.ok()) return status;
+      AUTOCFG_RETURN_IF_ERROR(CheckDone(r));
     }
     return absl::OkStatus();
   }

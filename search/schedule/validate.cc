@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "search/plan/rank_mesh.h"
 #include "search/schedule/program.h"
@@ -25,8 +26,8 @@ absl::Status ValidateProgram(const Program& program) {
   std::vector<bool> sums_tied, sums_norms;
   for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
     RankActions actions(program, mesh, rank);
-    if (absl::Status status = actions.Find(); !status.ok()) return status;
-    if (absl::Status status = CheckOrder(actions); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(actions.Find());
+    AUTOCFG_RETURN_IF_ERROR(CheckOrder(actions));
     sums_tied.push_back(actions.At(ActionKind::kSumTiedEmbedding) != kMissing);
     sums_norms.push_back(actions.At(ActionKind::kSumNormGradients) != kMissing);
   }
@@ -42,7 +43,7 @@ absl::Status ValidateProgram(const Program& program) {
       }
     }
   }
-  if (absl::Status status = CheckMatches(program); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckMatches(program));
   return CheckEnds(program, mesh);
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/plan/memory_margin.h"
@@ -50,9 +51,7 @@ absl::StatusOr<SizeAnswer> LargestInTime(const std::vector<ModelSpec>& family, c
   std::size_t low = 0, high = family.size();
   while (low < high) {
     const std::size_t middle = low + (high - low) / 2;
-    auto sized = try_size(family[middle]);
-    if (!sized.ok()) return sized.status();
-    tried[middle] = *std::move(sized);
+    AUTOCFG_ASSIGN_OR_RETURN(tried[middle], try_size(family[middle]));
     if (TooLarge(*tried[middle])) {
       high = middle;
     } else {
@@ -86,21 +85,19 @@ absl::StatusOr<SizedModel> TryModel(const SizeQuestion& question, const ModelSpe
                                                                    question.seq_len, RankCount(cluster))),
                     question.seq_len, question.precision};
   sized.tokens = question.tokens.value_or(kOptimalTokensPerParameter * static_cast<double>(parameters));
-  const auto times = ClusterOpTimes::Create(cluster, question.precision);
-  if (!times.ok()) return times.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto times, ClusterOpTimes::Create(cluster, question.precision));
   const std::int64_t overhead = DeviceOverheadBytes(cluster);
   const double margin = DefaultMemoryMargin(cluster);
-  auto loop = SearchLoop::Create(model, sized.workload, cluster, SizeSpace(cluster),
-                                 {.predict_only = true, .memory_margin = margin}, watch);
-  if (!loop.ok()) return loop.status();
-  if (loop->phase() == SearchPhase::kCalibrating) {  // else no plan fits
-    auto status = loop->SetCalibration(std::shared_ptr<const OpTimeModel>(*times), overhead);
-    if (!status.ok()) return status;
+  AUTOCFG_ASSIGN_OR_RETURN(auto loop,
+                           SearchLoop::Create(model, sized.workload, cluster, SizeSpace(cluster),
+                                              {.predict_only = true, .memory_margin = margin}, watch));
+  if (loop.phase() == SearchPhase::kCalibrating) {  // else no plan fits
+    AUTOCFG_RETURN_IF_ERROR(loop.SetCalibration(std::shared_ptr<const OpTimeModel>(times), overhead));
   }
-  CostModel costs(model, sized.workload, cluster, *times, overhead, margin);
-  const std::vector<RankedPlan> ranking = loop->Ranking(1);
+  CostModel costs(model, sized.workload, cluster, times, overhead, margin);
+  const std::vector<RankedPlan> ranking = loop.Ranking(1);
   if (ranking.empty()) {
-    ExplainNone(*loop, costs, sized);
+    ExplainNone(loop, costs, sized);
     return sized;
   }
   sized.plan = ranking.front().plan;

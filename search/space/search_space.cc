@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -270,8 +271,8 @@ absl::Status SearchSpace::CheckCombinations() const {
 absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Workload& workload,
                                                 std::int64_t ranks, const AxisValues& values,
                                                 const SpaceOptions& options) {
-  if (absl::Status status = Validate(model); !status.ok()) return status;
-  if (absl::Status status = Validate(workload, model); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Validate(model));
+  AUTOCFG_RETURN_IF_ERROR(Validate(workload, model));
   if (ranks < 1) return Bad(fmt::format("{} ranks; there must be at least 1", ranks));
   SearchSpace space;
   space.model_ = model;
@@ -298,9 +299,9 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Wo
       return Bad(fmt::format("{} is named twice; give all its values at once", option->name));
     if (axis_values.empty())
       return Bad(fmt::format("{} has no values; give them as {}=V1,V2", option->name, option->name));
-    if (absl::Status status = space.SetAxis(*option, axis_values); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(space.SetAxis(*option, axis_values));
   }
-  if (absl::Status status = space.CheckCombinations(); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(space.CheckCombinations());
   return space;
 }
 

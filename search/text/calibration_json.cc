@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "base/json_reader.h"
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
@@ -115,7 +116,7 @@ absl::StatusOr<Calibration> ParseCalibrationJson(const Json& json) {
   });
   ReadBlock(reader, "layers", calibration.layers);
   ReadBlock(reader, "output_layers", calibration.output_layers);
-  if (absl::Status status = reader.Finish(); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(reader.Finish());
   return calibration;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/json_reader.h"
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -158,7 +159,7 @@ absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
     device.kind_assumed = device.flops_per_s_bf16 == 0 && device.flops_per_s_fp16 == 0;
     device.kind = device.kind_assumed ? DeviceKind::kCpu : DeviceKind::kCuda;
   }
-  if (absl::Status status = reader.Finish(); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(reader.Finish());
   return device;
 }
 
@@ -219,11 +220,9 @@ std::optional<std::int64_t> ParseCount(std::string_view text) {
 absl::StatusOr<NodeGroup> PresetGroup(std::string_view name) {
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     if (preset.kind != "devices" || preset.name != name) continue;
-    absl::StatusOr<Json> json = base::ParseJson("cluster", preset.json);
-    if (!json.ok()) return json.status();
-    absl::StatusOr<ClusterSpec> cluster = ParseClusterJson(*json);
-    if (!cluster.ok()) return cluster.status();
-    return std::move(cluster->groups.front());
+    AUTOCFG_ASSIGN_OR_RETURN(Json json, base::ParseJson("cluster", preset.json));
+    AUTOCFG_ASSIGN_OR_RETURN(ClusterSpec cluster, ParseClusterJson(json));
+    return std::move(cluster.groups.front());
   }
   std::vector<std::string> known = DevicePresetNames();
   known.emplace_back("local");
@@ -337,12 +336,12 @@ absl::StatusOr<ClusterSpec> ParseClusterJson(const Json& json) {
     if (parsed.ok()) cluster.calibration = *std::move(parsed);
   }
   if (json.is_object()) ReadSources(reader, json);
-  if (absl::Status status = reader.Finish(); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(reader.Finish());
   cluster.groups.push_back(std::move(group));
   cluster.read_as = UnitNotes(json);
   for (std::string& warning : LinkWarnings(cluster.groups.back()))
     cluster.read_as.push_back(std::move(warning));
-  if (absl::Status status = Validate(cluster); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Validate(cluster));
   return cluster;
 }
 
@@ -397,16 +396,14 @@ std::vector<std::string> DevicePresetNames() {
 }
 
 absl::StatusOr<ClusterSpec> PresetCluster(std::string_view text) {
-  absl::StatusOr<ClusterName> name = ParseClusterName(text);
-  if (!name.ok()) return name.status();
-  absl::StatusOr<NodeGroup> group = PresetGroup(name->preset);
-  if (!group.ok()) return group.status();
-  if (name->nodes > 0) {
-    group->nodes = name->nodes;
-    group->gpus_per_node = name->gpus_per_node;
+  AUTOCFG_ASSIGN_OR_RETURN(ClusterName name, ParseClusterName(text));
+  AUTOCFG_ASSIGN_OR_RETURN(NodeGroup group, PresetGroup(name.preset));
+  if (name.nodes > 0) {
+    group.nodes = name.nodes;
+    group.gpus_per_node = name.gpus_per_node;
   }
-  ClusterSpec cluster{.name = fmt::format("{}:{}x{}", name->preset, group->nodes, group->gpus_per_node)};
-  cluster.groups.push_back(*std::move(group));
+  ClusterSpec cluster{.name = fmt::format("{}:{}x{}", name.preset, group.nodes, group.gpus_per_node)};
+  cluster.groups.push_back(std::move(group));
   return cluster;
 }
 

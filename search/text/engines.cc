@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/json_reader.h"
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -22,9 +23,8 @@ std::vector<std::string> EngineNames() {
 absl::StatusOr<EngineProfile> EngineNamed(std::string_view name) {
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     if (preset.kind != "engines" || preset.name != name) continue;
-    const absl::StatusOr<nlohmann::ordered_json> json = base::ParseJson("engine", preset.json);
-    if (!json.ok()) return json.status();
-    return ParseEngineJson(*json);
+    AUTOCFG_ASSIGN_OR_RETURN(const nlohmann::ordered_json json, base::ParseJson("engine", preset.json));
+    return ParseEngineJson(json);
   }
   return base::NotFound("engine", fmt::format("unknown engine '{}'; expected {}", base::Printable(name),
                                               base::ChoiceText(EngineNames())));
@@ -64,8 +64,8 @@ absl::StatusOr<EngineProfile> ParseEngineJson(const nlohmann::ordered_json& json
   reader.Number("activation_share", engine.activation_share);
   reader.Size("overhead_bytes", engine.overhead_bytes, 0);
   if (json.is_object()) ReadSources(reader, json);
-  if (absl::Status status = reader.Finish(); !status.ok()) return status;
-  if (absl::Status status = Validate(engine); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(reader.Finish());
+  AUTOCFG_RETURN_IF_ERROR(Validate(engine));
   return engine;
 }
 

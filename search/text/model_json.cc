@@ -1,6 +1,7 @@
 #include "search/text/model_json.h"
 
 #include "base/json_reader.h"
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -101,7 +102,7 @@ absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
                                              base::Printable(key)));
     }
   }
-  if (absl::Status status = reader.Finish(); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(reader.Finish());
   if (model.position != Position::kRope && model.rope_theta != ModelSpec{}.rope_theta) {
     return base::InvalidArgument(
         "model",
@@ -111,15 +112,14 @@ absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
 
   ModelSpec complete = model;
   FillDefaults(complete);
-  if (absl::Status status = Validate(complete); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Validate(complete));
   complete.max_seq_len = model.max_seq_len;  // its default depends on the sequence length asked for
   return complete;
 }
 
 absl::StatusOr<ModelSpec> ParseModelText(std::string_view text) {
-  absl::StatusOr<nlohmann::ordered_json> json = base::ParseJson("model", text);
-  if (!json.ok()) return json.status();
-  return ParseModelJson(*json);
+  AUTOCFG_ASSIGN_OR_RETURN(nlohmann::ordered_json json, base::ParseJson("model", text));
+  return ParseModelJson(json);
 }
 
 nlohmann::ordered_json ModelJson(const ModelSpec& model) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json_reader.h"
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -103,9 +104,8 @@ absl::StatusOr<ParallelPlan> ParsePlanJson(const Json& json, PlanOptionTable opt
                        fmt::format("unknown field {}{}", base::Printable(key),
                                    SuggestOption(key, &PlanOption::json_name, &PlanOption::name, options)));
     }
-    const absl::StatusOr<std::string> text = TextOfJson(*option, value);
-    if (!text.ok()) return text.status();
-    if (absl::Status status = option->parse(*option, *text, plan); !status.ok()) return status;
+    AUTOCFG_ASSIGN_OR_RETURN(const std::string text, TextOfJson(*option, value));
+    AUTOCFG_RETURN_IF_ERROR(option->parse(*option, text, plan));
     if (!named.insert(option->name).second)
       return BadOption(key, fmt::format("{} is named twice; give it once", key));
   }

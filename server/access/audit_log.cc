@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/status_macros.h"
 #include "fmt/chrono.h"
 #include "fmt/format.h"
 #include "google/protobuf/descriptor.h"
@@ -127,11 +128,9 @@ std::string AuditLog::RefusedPath(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(const std::string& path) {
-  auto changes = RotatedLines::Open(path);
-  if (!changes.ok()) return changes.status();
-  auto refused = RotatedLines::Open(RefusedPath(path));
-  if (!refused.ok()) return refused.status();
-  return std::unique_ptr<AuditLog>(new AuditLog(*std::move(changes), *std::move(refused)));
+  AUTOCFG_ASSIGN_OR_RETURN(auto changes, RotatedLines::Open(path));
+  AUTOCFG_ASSIGN_OR_RETURN(auto refused, RotatedLines::Open(RefusedPath(path)));
+  return std::unique_ptr<AuditLog>(new AuditLog(std::move(changes), std::move(refused)));
 }
 
 void AuditLog::Write(const AuditEntry& entry) { changes_->Write(LineOf(entry, absl::Now())); }

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -65,11 +66,10 @@ absl::StatusOr<std::string> IdOf(const std::string& name) {
 TokenTable::TokenTable(Store& store, base::Clock clock) : store_(store), clock_(std::move(clock)) {}
 
 absl::Status TokenTable::Load() {
-  auto records = store_.ListTokens();
-  if (!records.ok()) return records.status();
+  AUTOCFG_ASSIGN_OR_RETURN(auto records, store_.ListTokens());
   absl::MutexLock lock(&mutex_);
   by_hash_.clear();
-  for (TokenRecord& record : *records) by_hash_.emplace(std::move(record.hash), std::move(record.token));
+  for (TokenRecord& record : records) by_hash_.emplace(std::move(record.hash), std::move(record.token));
   return absl::OkStatus();
 }
 
@@ -84,9 +84,8 @@ std::optional<v1::Token> TokenTable::Find(std::string_view text) const {
 }
 
 absl::StatusOr<v1::CreateTokenResponse> TokenTable::Create(const v1::Token& token) {
-  const auto id = IdOf(token.name());
-  if (!id.ok()) return id.status();
-  const std::string& owner = token.owner().empty() ? *id : token.owner();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto id, IdOf(token.name()));
+  const std::string& owner = token.owner().empty() ? id : token.owner();
   if (!IsPlain(owner)) {
     return absl::InvalidArgumentError(fmt::format(
         "owner '{}' has other characters than letters, digits, '-', '_', '.' and '@', or more than "
@@ -101,8 +100,7 @@ absl::StatusOr<v1::CreateTokenResponse> TokenTable::Create(const v1::Token& toke
     return absl::InvalidArgumentError(
         fmt::format("expire_time_s {} has passed; give a later time, or 0 for never", expires_s));
   }
-  auto text = NewText();
-  if (!text.ok()) return text.status();
+  AUTOCFG_ASSIGN_OR_RETURN(auto text, NewText());
 
   absl::MutexLock change(&changing_);
   {
@@ -112,22 +110,22 @@ absl::StatusOr<v1::CreateTokenResponse> TokenTable::Create(const v1::Token& toke
           "there are {} tokens, the most that a coordinator keeps; delete some", by_hash_.size()));
     }
   }
-  TokenRecord record{.token = token, .hash = HashOf(*text)};
+  TokenRecord record{.token = token, .hash = HashOf(text)};
   record.token.set_owner(owner);
   record.token.set_create_time_s(now_s);
-  if (absl::Status status = store_.AddToken(record); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(store_.AddToken(record));
   v1::CreateTokenResponse made;
   *made.mutable_token() = record.token;
-  made.set_text(*std::move(text));
+  made.set_text(std::move(text));
   absl::MutexLock lock(&mutex_);
   by_hash_.emplace(std::move(record.hash), std::move(record.token));
   return made;
 }
 
 absl::Status TokenTable::Delete(const std::string& name) {
-  if (const auto id = IdOf(name); !id.ok()) return id.status();
+  AUTOCFG_RETURN_IF_ERROR(IdOf(name).status());
   absl::MutexLock change(&changing_);
-  if (absl::Status status = store_.RemoveToken(name); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(store_.RemoveToken(name));
   absl::MutexLock lock(&mutex_);
   std::erase_if(by_hash_, [&](const auto& each) { return each.second.name() == name; });
   return absl::OkStatus();

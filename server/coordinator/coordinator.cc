@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/os/process_limits.h"
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
@@ -109,14 +110,12 @@ absl::Status OpenPlaces(const CoordinatorOptions& options, std::vector<Place>& p
   std::vector<std::string> texts = {options.address};
   texts.insert(texts.end(), options.more_addresses.begin(), options.more_addresses.end());
   for (const std::string& text : texts) {
-    auto address = ParseListenAddress(text);
-    if (!address.ok()) return address.status();
-    auto credentials =
-        CredentialsFor(*address, options.tls, {.tokens = options.tokens, .insecure = options.insecure});
-    if (!credentials.ok()) return credentials.status();
-    auto sockets = ListenSockets::Open(*address);
-    if (!sockets.ok()) return sockets.status();
-    places.push_back({*std::move(address), *std::move(credentials), *std::move(sockets)});
+    AUTOCFG_ASSIGN_OR_RETURN(auto address, ParseListenAddress(text));
+    AUTOCFG_ASSIGN_OR_RETURN(
+        auto credentials,
+        CredentialsFor(address, options.tls, {.tokens = options.tokens, .insecure = options.insecure}));
+    AUTOCFG_ASSIGN_OR_RETURN(auto sockets, ListenSockets::Open(address));
+    places.push_back({std::move(address), std::move(credentials), std::move(sockets)});
   }
   return absl::OkStatus();
 }
@@ -239,24 +238,21 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
     return absl::InvalidArgumentError(
         fmt::format("lease_duration_s is {}; it must be positive", options.lease_duration_s));
   }
-  if (absl::Status status = CheckThreads(); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckThreads());
   std::vector<Place> places;
-  if (absl::Status status = OpenPlaces(options, places); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(OpenPlaces(options, places));
 
   std::unique_ptr<AuditLog> audit;
   if (!options.audit_log.empty()) {
-    auto opened = AuditLog::Open(options.audit_log);
-    if (!opened.ok()) return opened.status();
-    audit = *std::move(opened);
+    AUTOCFG_ASSIGN_OR_RETURN(audit, AuditLog::Open(options.audit_log));
   }
   auto impl = std::make_unique<Impl>(std::move(store), std::move(audit), options);
-  if (absl::Status status = impl->tokens.Load(); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(impl->tokens.Load());
   for (const Place& place : places) {
     if (options.tokens && !place.address.unix_socket)
       place.credentials->SetAuthMetadataProcessor(impl->access.Processor());
   }
-  const auto running = impl->store->StudiesInState(v1::STUDY_STATE_RUNNING);
-  if (!running.ok()) return running.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto running, impl->store->StudiesInState(v1::STUDY_STATE_RUNNING));
 
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -281,7 +277,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
       LeaseExpiryOptions{.lease_duration_s = options.lease_duration_s,
                          .period = std::chrono::duration<double>(std::min(options.lease_duration_s / 4, 1.0)),
                          .clock = options.clock});
-  for (const std::int64_t study : *running) impl->runners.Start(study);
+  for (const std::int64_t study : running) impl->runners.Start(study);
   impl->pruning = std::make_unique<Pruning>(
       *impl->store, PruningOptions{.limits = options.retention,
                                    .clock = options.clock,

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "spdlog/spdlog.h"
 
@@ -29,23 +30,21 @@ void Pruning::Loop() {
 }
 
 absl::Status Pruning::Prune() {
-  const auto pruned = store_.Prune(options_.limits, options_.clock());
-  if (!pruned.ok()) return pruned.status();
-  if (!pruned->deleted.empty()) options_.on_deleted(pruned->deleted);
-  if (!pruned->reduced.empty() || !pruned->deleted.empty()) {
+  AUTOCFG_ASSIGN_OR_RETURN(const auto pruned, store_.Prune(options_.limits, options_.clock()));
+  if (!pruned.deleted.empty()) options_.on_deleted(pruned.deleted);
+  if (!pruned.reduced.empty() || !pruned.deleted.empty()) {
     spdlog::info("pruned the database: {} studies lost details, {} were deleted; {} of {} are in use",
-                 pruned->reduced.size(), pruned->deleted.size(), base::BytesText(pruned->bytes_after),
-                 base::BytesText(pruned->bytes_before));
+                 pruned.reduced.size(), pruned.deleted.size(), base::BytesText(pruned.bytes_after),
+                 base::BytesText(pruned.bytes_before));
   }
-  if (options_.limits.bytes > 0 && pruned->bytes_after > options_.limits.bytes) {
+  if (options_.limits.bytes > 0 && pruned.bytes_after > options_.limits.bytes) {
     spdlog::warn(
         "the database has {} in use, more than its limit of {}: the rest belongs to unfinished studies",
-        base::BytesText(pruned->bytes_after), base::BytesText(options_.limits.bytes));
+        base::BytesText(pruned.bytes_after), base::BytesText(options_.limits.bytes));
   }
   while (true) {
-    const auto more = store_.GiveBackSpace(/*all=*/false);
-    if (!more.ok()) return more.status();
-    if (!*more || stopping_.Wait(options_.pause)) return absl::OkStatus();
+    AUTOCFG_ASSIGN_OR_RETURN(const auto more, store_.GiveBackSpace(/*all=*/false));
+    if (!more || stopping_.Wait(options_.pause)) return absl::OkStatus();
   }
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "google/protobuf/descriptor.h"
 #include "proto/rpc/tls_files.h"
@@ -70,14 +71,12 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsFor(const Li
   if (address.unix_socket) return grpc::InsecureServerCredentials();
   if (!tls.given()) {
     // Not --insecure: tokens in plain text are secrets for everyone on the way.
-    if (absl::Status status = CheckPlainText(address, admission.insecure, admission.tokens); !status.ok())
-      return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckPlainText(address, admission.insecure, admission.tokens));
     // Only these can ask for tokens without encryption.
     return admission.tokens ? grpc::experimental::LocalServerCredentials(LOCAL_TCP)
                             : grpc::InsecureServerCredentials();
   }
-  if (absl::Status status = CheckTlsFiles(tls, {.authorities = "--tls-client-ca"}); !status.ok())
-    return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckTlsFiles(tls, {.authorities = "--tls-client-ca"}));
   if (tls.certificate.empty()) {
     return absl::InvalidArgumentError(
         "--tls-cert is missing; clients that show a certificate need one of the server too");

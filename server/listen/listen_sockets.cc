@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "server/store/lock_file.h"
 
@@ -189,7 +190,7 @@ absl::StatusOr<ListenSockets> ListenSockets::Open(const ListenAddress& address) 
 }
 
 absl::StatusOr<ListenSockets> ListenSockets::OpenUnix(const std::string& path) {
-  if (absl::Status status = ClearSocketPath(path); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(ClearSocketPath(path));
   ListenSockets opened;
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const sockaddr_un address = UnixAddress(path);

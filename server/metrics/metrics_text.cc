@@ -8,6 +8,7 @@
 
 #include "base/os/process.h"
 #include "base/os/process_usage.h"
+#include "base/status_macros.h"
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
 #include "prometheus/registry.h"
@@ -87,15 +88,14 @@ void ReadProcess(const base::ProcessUsage& usage, Reading& reading) {
 }  // namespace
 
 absl::StatusOr<std::string> MetricsText(const Metrics& metrics, Store& store, Dispatcher& dispatcher) {
-  const auto figures = store.Figures();
-  if (!figures.ok()) return figures.status();
-  const auto workers = store.ListWorkers("", std::numeric_limits<int>::max(), /*gone=*/false);
-  if (!workers.ok()) return workers.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto figures, store.Figures());
+  AUTOCFG_ASSIGN_OR_RETURN(const auto workers,
+                           store.ListWorkers("", std::numeric_limits<int>::max(), /*gone=*/false));
   const auto usage = base::ReadProcessUsage();
   if (!usage) return absl::UnavailableError("/proc/self cannot be read; the process's memory is not known");
   Reading reading;
-  ReadFigures(*figures, reading);
-  ReadWorkers(*workers, dispatcher, reading);
+  ReadFigures(figures, reading);
+  ReadWorkers(workers, dispatcher, reading);
   reading.Gauge("autocfg_store_failing", "1 if the last write failed in the storage, else 0.",
                 store.Health().ok() ? 0 : 1);
   reading.Gauge("autocfg_calls_parked", "Calls of workers that wait for work or for news of their leases.",

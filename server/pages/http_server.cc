@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "spdlog/spdlog.h"
 
@@ -171,18 +172,14 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const ListenAddres
   if (encrypted) {
     if (MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
       return absl::UnimplementedError("pages cannot be encrypted: this libmicrohttpd was built without TLS");
-    auto loaded = LoadPageCertificate(tls);
-    if (!loaded.ok()) return loaded.status();
-    certificate = std::make_unique<const PageCertificate>(*std::move(loaded));
+    AUTOCFG_ASSIGN_OR_RETURN(auto loaded, LoadPageCertificate(tls));
+    certificate = std::make_unique<const PageCertificate>(std::move(loaded));
   }
-  auto sockets = ListenSockets::Open(address);
-  if (!sockets.ok()) return sockets.status();
+  AUTOCFG_ASSIGN_OR_RETURN(auto sockets, ListenSockets::Open(address));
   std::unique_ptr<HttpServer> server(new HttpServer(std::move(handler)));
-  server->port_ = sockets->port();
-  server->sockets_.emplace(*std::move(sockets));
-  auto started = server->StartDaemons(std::move(certificate));
-  if (!started.ok()) return started.status();
-  server->serving_ = *std::move(started);
+  server->port_ = sockets.port();
+  server->sockets_.emplace(std::move(sockets));
+  AUTOCFG_ASSIGN_OR_RETURN(server->serving_, server->StartDaemons(std::move(certificate)));
   if (encrypted) {
     server->watch_ = std::make_unique<CertificateWatch>(
         tls, "the pages", [served = server.get()](PageCertificate renewed) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "proto/rpc/tls_files.h"
@@ -51,12 +52,10 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<PageCertificate> LoadPageCertificate(const TlsFiles& files) {
-  if (absl::Status status = CheckTlsFiles(files); !status.ok()) return status;
-  auto certificate = ReadText(files.certificate);
-  if (!certificate.ok()) return certificate.status();
-  auto key = ReadText(files.key);
-  if (!key.ok()) return key.status();
-  return PageCertificate{*std::move(certificate), *std::move(key)};
+  AUTOCFG_RETURN_IF_ERROR(CheckTlsFiles(files));
+  AUTOCFG_ASSIGN_OR_RETURN(auto certificate, ReadText(files.certificate));
+  AUTOCFG_ASSIGN_OR_RETURN(auto key, ReadText(files.key));
+  return PageCertificate{std::move(certificate), std::move(key)};
 }
 
 CertificateWatch::CertificateWatch(TlsFiles files, std::string of,

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
@@ -66,9 +67,8 @@ absl::Status CheckFields(const google::protobuf::Message& message) {
           }
           break;
         case FieldDescriptor::CPPTYPE_MESSAGE: {
-          absl::Status status = CheckFields(repeated ? reflection.GetRepeatedMessage(message, field, i)
-                                                     : reflection.GetMessage(message, field));
-          if (!status.ok()) return status;
+          AUTOCFG_RETURN_IF_ERROR(CheckFields(repeated ? reflection.GetRepeatedMessage(message, field, i)
+                                                       : reflection.GetMessage(message, field)));
           break;
         }
         default: break;
@@ -103,7 +103,7 @@ absl::Status CheckAttempt(const v1::Attempt& attempt) {
     return Wrong("attempts", "has a time that is no Unix time");
   if (attempt.workers_size() > kMostWorkers) return Wrong("attempts.workers", "has too many elements");
   for (const std::string& worker : attempt.workers()) {
-    if (absl::Status status = CheckWorkerName(worker); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckWorkerName(worker));
   }
   return attempt.worker().empty() ? absl::OkStatus() : CheckWorkerName(attempt.worker());
 }
@@ -112,15 +112,14 @@ absl::Status CheckAttempt(const v1::Attempt& attempt) {
 
 absl::Status CheckStudyHead(Store::StudyCopy& copy) {
   v1::Study& study = copy.study;
-  if (absl::Status status = CheckFields(study); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckFields(study));
   if (!IsEnd(study.state())) return Wrong("state", "is no end state");
   if (study.weight() != 0) {
-    if (absl::Status status = CheckWeight(study.weight()); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckWeight(study.weight()));
   }
-  if (absl::Status status = CheckSpecSize(study.spec()); !status.ok()) return status;
-  const auto problem = ParseSearchSpec(study.spec());
-  if (!problem.ok()) return problem.status();
-  study.set_fingerprint(SpecFingerprint(ToProto(*problem)));
+  AUTOCFG_RETURN_IF_ERROR(CheckSpecSize(study.spec()));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto problem, ParseSearchSpec(study.spec()));
+  study.set_fingerprint(SpecFingerprint(ToProto(problem)));
   if (!IsTime(study.create_time_s()) || !IsTime(study.end_time_s()))
     return Wrong("create_time_s or end_time_s", "is no Unix time");
   const v1::Counts& counts = study.counts();
@@ -129,9 +128,9 @@ absl::Status CheckStudyHead(Store::StudyCopy& copy) {
     if (count < 0) return Wrong("counts", "has a negative number");
   }
   if (study.has_best()) {
-    if (const auto plan = ParsePlanText(study.best().plan_text()); !plan.ok()) return plan.status();
+    AUTOCFG_RETURN_IF_ERROR(ParsePlanText(study.best().plan_text()).status());
     if (study.best().has_measured()) {
-      if (absl::Status status = CheckReported(&study.best().measured(), nullptr); !status.ok()) return status;
+      AUTOCFG_RETURN_IF_ERROR(CheckReported(&study.best().measured(), nullptr));
     }
   }
   for (const double seconds : {copy.usage.wall_s, copy.usage.plan_cpu_s, copy.usage.device_s}) {
@@ -142,22 +141,21 @@ absl::Status CheckStudyHead(Store::StudyCopy& copy) {
       copy.calibration->reused_ops > copy.calibration->result.ops_size()) {
     return Wrong("reused_ops", "is out of range");
   }
-  if (absl::Status status = CheckFields(copy.calibration->result); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckFields(copy.calibration->result));
   return CheckReported(nullptr, &copy.calibration->result);
 }
 
 absl::Status CheckImportedTrial(const v1::Trial& trial) {
-  if (absl::Status status = CheckFields(trial); !status.ok()) return status;
-  const auto name = ParseTrialName(trial.name());
-  if (!name.ok()) return name.status();
-  if (name->number > kMostNumber) return Wrong("name", "has a number that is out of range");
+  AUTOCFG_RETURN_IF_ERROR(CheckFields(trial));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto name, ParseTrialName(trial.name()));
+  if (name.number > kMostNumber) return Wrong("name", "has a number that is out of range");
   if (!IsEnd(trial.state())) return Wrong("state", "is no end state");
-  if (const auto plan = ParsePlanText(trial.plan_text()); !plan.ok()) return plan.status();
+  AUTOCFG_RETURN_IF_ERROR(ParsePlanText(trial.plan_text()).status());
   if (trial.repeat() < 0 || trial.repeat() > kMostNumber) return Wrong("repeat", "is out of range");
   if (trial.attempts_size() > kMostAttempts) return Wrong("attempts", "has too many elements");
   bool measured = false;
   for (const v1::Attempt& attempt : trial.attempts()) {
-    if (absl::Status status = CheckAttempt(attempt); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckAttempt(attempt));
     measured = measured || attempt.state() == v1::TRIAL_STATE_MEASURED;
   }
   if (!trial.reused_from().empty()) {

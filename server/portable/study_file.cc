@@ -11,6 +11,7 @@
 #include "base/fnv1a.h"
 #include "base/json_reader.h"
 #include "base/os/atomic_file.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "google/protobuf/util/json_util.h"
@@ -149,34 +150,27 @@ absl::Status ParseHead(const Lines& lines, Store::StudyCopy& copy, std::int64_t&
 
 absl::StatusOr<Store::StudyCopy> ReadStudyCopy(Store& store, std::int64_t id) {
   Store::StudyCopy copy;
-  auto study = store.GetStudy(id);
-  if (!study.ok()) return study.status();
-  if (!IsEnd(study->state())) {
+  AUTOCFG_ASSIGN_OR_RETURN(auto study, store.GetStudy(id));
+  if (!IsEnd(study.state())) {
     return absl::FailedPreconditionError(
-        fmt::format("{} has not ended; wait for its end, or cancel it", study->name()));
+        fmt::format("{} has not ended; wait for its end, or cancel it", study.name()));
   }
-  copy.study = *std::move(study);
-  const auto usage = store.Usage(id);
-  if (!usage.ok()) return usage.status();
-  copy.usage = *usage;
-  auto calibration = store.GetCalibration(id);
-  if (!calibration.ok()) return calibration.status();
-  copy.calibration = *std::move(calibration);
+  copy.study = std::move(study);
+  AUTOCFG_ASSIGN_OR_RETURN(copy.usage, store.Usage(id));
+  AUTOCFG_ASSIGN_OR_RETURN(copy.calibration, store.GetCalibration(id));
   std::int64_t after = 0;
   while (true) {
-    auto trials = store.ListTrials(id, after, kCopiedTrialsPerRead);
-    if (!trials.ok()) return trials.status();
-    if (trials->empty()) return copy;
-    for (v1::Trial& trial : *trials) copy.trials.push_back(std::move(trial));
+    AUTOCFG_ASSIGN_OR_RETURN(auto trials, store.ListTrials(id, after, kCopiedTrialsPerRead));
+    if (trials.empty()) return copy;
+    for (v1::Trial& trial : trials) copy.trials.push_back(std::move(trial));
     after = ParseTrialName(copy.trials.back().name())->number;
   }
 }
 
 absl::StatusOr<WrittenStudyFile> WriteStudyFile(const std::string& path, const Store::StudyCopy& copy,
                                                 const std::string& database, bool replace) {
-  const auto checked = CheckOutputFile(path, database, replace);
-  if (!checked.ok()) return checked.status();
-  base::AtomicFile file(checked->path);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto checked, CheckOutputFile(path, database, replace));
+  base::AtomicFile file(checked.path);
   if (const std::error_code error = file.Open(0600); error) return CannotWriteOutput(path, error.value());
   WrittenStudyFile written;
   std::uint64_t digest = base::kFnv1aOfNothing;
@@ -224,10 +218,10 @@ absl::StatusOr<Store::StudyCopy> ReadStudyFile(const std::string& path) {
   if (!lines.opened()) return CannotReadStudyFile(path, errno);
   Store::StudyCopy copy;
   std::int64_t trials = 0;
-  if (absl::Status status = lines.Next(); !status.ok()) return status;
-  if (absl::Status status = ParseHead(lines, copy, trials); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(lines.Next());
+  AUTOCFG_RETURN_IF_ERROR(ParseHead(lines, copy, trials));
   for (std::int64_t i = 0; i < trials; ++i) {
-    if (absl::Status status = lines.Next(); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(lines.Next());
     v1::Trial trial;
     if (absl::Status status = ParseMessage(lines.text(), trial); !status.ok())
       return lines.Error(std::string(status.message()));
@@ -235,7 +229,7 @@ absl::StatusOr<Store::StudyCopy> ReadStudyFile(const std::string& path) {
       return lines.Error(std::string(status.message()));
     copy.trials.push_back(std::move(trial));
   }
-  if (absl::Status status = lines.Next(); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(lines.Next());
   const absl::StatusOr<Json> end = base::ParseJson("", lines.text(), base::JsonPosition::kColumn);
   if (!end.ok() || !end->is_object() || end->value("digest", Json()) != DigestText(lines.digest()))
     return lines.Error("the file was changed or damaged: its digest does not match; copy it again");

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "proto/convert/spec_convert.h"
 #include "search/plan/plan_text.h"
@@ -22,13 +23,11 @@ constexpr int kTimelines = 2;
 absl::StatusOr<std::vector<v1::Trial>> TrialsOf(Store& store, std::int64_t study) {
   std::vector<v1::Trial> all;
   for (std::int64_t after = 0;;) {
-    auto page = store.ListTrials(study, after, kTrialsAtOnce);
-    if (!page.ok()) return page.status();
-    if (page->empty()) return all;
-    const auto last = ParseTrialName(page->back().name());
-    if (!last.ok()) return last.status();
-    after = last->number;
-    for (v1::Trial& trial : *page) all.push_back(std::move(trial));
+    AUTOCFG_ASSIGN_OR_RETURN(auto page, store.ListTrials(study, after, kTrialsAtOnce));
+    if (page.empty()) return all;
+    AUTOCFG_ASSIGN_OR_RETURN(const auto last, ParseTrialName(page.back().name()));
+    after = last.number;
+    for (v1::Trial& trial : page) all.push_back(std::move(trial));
   }
 }
 
@@ -45,9 +44,8 @@ std::vector<RankedPlan> ShownPlans(const SearchLoop& loop, std::size_t most) {
 }
 
 absl::StatusOr<PlanTimeline> TimelineOf(CostModel& costs, const v1::ParallelPlan& message) {
-  auto plan = FromProto(message);
-  if (!plan.ok()) return plan.status();
-  PlanTimeline timeline{.plan = *std::move(plan), .too_large = {}, .trace = {}, .measured = {}};
+  AUTOCFG_ASSIGN_OR_RETURN(auto plan, FromProto(message));
+  PlanTimeline timeline{.plan = std::move(plan), .too_large = {}, .trace = {}, .measured = {}};
   auto trace = TracePipeline(costs, timeline.plan);
   if (trace.ok()) {
     timeline.trace = *std::move(trace);
@@ -78,24 +76,22 @@ absl::StatusOr<MeasuredTimeline> MeasuredTimelineOf(Store& store, std::int64_t s
     timeline.left_out = fmt::format("engine {} does not tell of the parts of a step", measured.engine());
     return timeline;
   }
-  const auto found = store.FindTimeline(study, PlanText(plan));
-  if (!found.ok()) return found.status();
-  if (!*found) {
+  AUTOCFG_ASSIGN_OR_RETURN(const auto found, store.FindTimeline(study, PlanText(plan)));
+  if (!found) {
     timeline.left_out = fmt::format(
         "none is kept: its worker recorded none, the study was imported, or {} other plans are as "
         "fast",
         kTimelinePlans);
     return timeline;
   }
-  const Store::TrialTimeline& kept = **found;
+  const Store::TrialTimeline& kept = *found;
   timeline.trial = kept.trial;
   timeline.left_out = kept.timeline.left_out();
   if (!Counts(report, plan, kept.repeat)) timeline.left_out = fmt::format("trial {} is doubted", kept.trial);
   if (!timeline.left_out.empty()) return timeline;
   for (const v1::TimelineRow& message : kept.timeline.rows()) {
-    auto row = FromProto(message);
-    if (!row.ok()) return row.status();
-    timeline.rows.push_back(*std::move(row));
+    AUTOCFG_ASSIGN_OR_RETURN(auto row, FromProto(message));
+    timeline.rows.push_back(std::move(row));
   }
   return timeline;
 }
@@ -103,24 +99,20 @@ absl::StatusOr<MeasuredTimeline> MeasuredTimelineOf(Store& store, std::int64_t s
 // Adds the timelines of the best plan and of the runner-up. None before the calibration.
 absl::Status AddTimelines(Store& store, std::int64_t study, StudyReport& report) {
   if (!report.answer.has_best()) return absl::OkStatus();
-  const auto calibration = store.GetCalibration(study);
-  if (!calibration.ok()) return calibration.status();
-  const auto known = OpTimesOf(report.problem, *calibration);
-  if (!known.ok()) return known.status();
-  if (!known->has_value()) return absl::OkStatus();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto calibration, store.GetCalibration(study));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto known, OpTimesOf(report.problem, calibration));
+  if (!known.has_value()) return absl::OkStatus();
   const SearchProblem& problem = report.problem;
-  CostModel costs(problem.model, problem.workload, problem.cluster, (*known)->times,
-                  (*known)->device_overhead_bytes, problem.options.memory_margin);
+  CostModel costs(problem.model, problem.workload, problem.cluster, known->times,
+                  known->device_overhead_bytes, problem.options.memory_margin);
   for (int i = 0; i < kTimelines && i <= report.answer.runners_up_size(); ++i) {
     const v1::Candidate& candidate = i == 0 ? report.answer.best() : report.answer.runners_up(i - 1);
-    auto timeline = TimelineOf(costs, candidate.plan());
-    if (!timeline.ok()) return timeline.status();
+    AUTOCFG_ASSIGN_OR_RETURN(auto timeline, TimelineOf(costs, candidate.plan()));
     if (candidate.has_measured()) {
-      auto measured = MeasuredTimelineOf(store, study, report, timeline->plan, candidate.measured());
-      if (!measured.ok()) return measured.status();
-      timeline->measured = *std::move(measured);
+      AUTOCFG_ASSIGN_OR_RETURN(timeline.measured,
+                               MeasuredTimelineOf(store, study, report, timeline.plan, candidate.measured()));
     }
-    report.timelines.push_back(*std::move(timeline));
+    report.timelines.push_back(std::move(timeline));
   }
   return absl::OkStatus();
 }
@@ -130,40 +122,31 @@ absl::Status AddTimelines(Store& store, std::int64_t study, StudyReport& report)
 absl::StatusOr<StudyReport> GatherReport(Store& store, std::int64_t study, const PlanningWatch& watch,
                                          std::size_t most_plans) {
   StudyReport report;
-  auto stored = store.GetStudy(study);
-  if (!stored.ok()) return stored.status();
-  report.study = *std::move(stored);
+  AUTOCFG_ASSIGN_OR_RETURN(report.study, store.GetStudy(study));
   if (report.study.state() == v1::STUDY_STATE_CREATED) {
     return absl::FailedPreconditionError(
         fmt::format("{} has not been started; start it before asking for its report", report.study.name()));
   }
-  if (absl::Status status = CheckHasPlans(report.study); !status.ok()) return status;
-  auto problem = ParseSearchSpec(report.study.spec());
-  if (!problem.ok()) return problem.status();
-  report.problem = *std::move(problem);
-  auto outcomes = StoredOutcomes::Load(store, study);
-  if (!outcomes.ok()) return outcomes.status();
-  auto search = StudySearch::Create(report.problem, {.watch = watch});
-  if (!search.ok()) return search.status();
-  if (absl::Status status = search->Drive(*outcomes); !status.ok()) return status;
-  report.answer = search->Recommendation();
+  AUTOCFG_RETURN_IF_ERROR(CheckHasPlans(report.study));
+  AUTOCFG_ASSIGN_OR_RETURN(report.problem, ParseSearchSpec(report.study.spec()));
+  AUTOCFG_ASSIGN_OR_RETURN(auto outcomes, StoredOutcomes::Load(store, study));
+  AUTOCFG_ASSIGN_OR_RETURN(auto search, StudySearch::Create(report.problem, {.watch = watch}));
+  AUTOCFG_RETURN_IF_ERROR(search.Drive(outcomes));
+  report.answer = search.Recommendation();
   if (report.study.state() != v1::STUDY_STATE_DONE) {  // the study may continue, or was cancelled
     report.answer.clear_stopped();
     report.answer.clear_plans_left();
   }
-  report.plans_in_all = search->loop().counts().predicted;
-  if (report.answer.has_best()) report.plans = ShownPlans(search->loop(), most_plans);
-  auto trials = TrialsOf(store, study);
-  if (!trials.ok()) return trials.status();
-  report.trials = *std::move(trials);
-  const auto usage = store.Usage(study);
-  if (!usage.ok()) return usage.status();
+  report.plans_in_all = search.loop().counts().predicted;
+  if (report.answer.has_best()) report.plans = ShownPlans(search.loop(), most_plans);
+  AUTOCFG_ASSIGN_OR_RETURN(report.trials, TrialsOf(store, study));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto usage, store.Usage(study));
   report.answer.set_study(report.study.name());
-  report.answer.set_wall_s(usage->wall_s);
-  report.answer.set_plan_cpu_s(usage->plan_cpu_s);
-  report.answer.set_device_s(usage->device_s);
-  report.answer.set_exhaustive_device_s(usage->device_s + report.answer.exhaustive_device_s());
-  if (absl::Status status = AddTimelines(store, study, report); !status.ok()) return status;
+  report.answer.set_wall_s(usage.wall_s);
+  report.answer.set_plan_cpu_s(usage.plan_cpu_s);
+  report.answer.set_device_s(usage.device_s);
+  report.answer.set_exhaustive_device_s(usage.device_s + report.answer.exhaustive_device_s());
+  AUTOCFG_RETURN_IF_ERROR(AddTimelines(store, study, report));
   return report;
 }
 

@@ -4,17 +4,17 @@
 #include <optional>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "server/report/report_json.h"
 #include "server/report/study_report.h"
 
 namespace autocfg::server {
 
 absl::StatusOr<std::shared_ptr<const StudyReports::Report>> StudyReports::Find(std::int64_t study) {
-  const auto cursor = store_.ChangeCursor(study);
-  if (!cursor.ok()) return cursor.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto cursor, store_.ChangeCursor(study));
   absl::MutexLock lock(&mutex_);
   const auto at = kept_.find(study);
-  if (at == kept_.end() || at->second.report->cursor != *cursor) return std::shared_ptr<const Report>();
+  if (at == kept_.end() || at->second.report->cursor != cursor) return std::shared_ptr<const Report>();
   at->second.used = ++uses_;
   return at->second.report;
 }
@@ -28,12 +28,10 @@ absl::StatusOr<std::shared_ptr<const StudyReports::Report>> StudyReports::Get(st
   known = Find(study);  // others may have made it meanwhile
   if (!known.ok() || *known != nullptr) return known;
   // What changes meanwhile raises the cursor, so that the report is made again.
-  const auto cursor = store_.ChangeCursor(study);
-  if (!cursor.ok()) return cursor.status();
-  auto gathered = GatherReport(store_, study, watch);
-  if (!gathered.ok()) return gathered.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto cursor, store_.ChangeCursor(study));
+  AUTOCFG_ASSIGN_OR_RETURN(auto gathered, GatherReport(store_, study, watch));
   auto report = std::make_shared<const Report>(
-      Report{.cursor = *cursor, .title = ReportTitle(*gathered), .json = ReportJson(*gathered)});
+      Report{.cursor = cursor, .title = ReportTitle(gathered), .json = ReportJson(gathered)});
   absl::MutexLock lock(&mutex_);
   kept_[study] = {++uses_, report};
   if (kept_.size() > kKept) {

@@ -7,6 +7,7 @@
 
 #include "base/os/log_fields.h"
 #include "base/os/process.h"
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "proto/log_fields.h"
 #include "proto/short_name.h"
@@ -448,9 +449,8 @@ absl::Status Dispatcher::ExpireLeases(double now_s, bool away) {
 
 absl::StatusOr<double> Dispatcher::GrantAnew() {
   const double now_s = clock_();
-  const auto leases = store_.GrantAnew(now_s, options_.lease_duration_s);
-  if (!leases.ok()) return leases.status();
-  if (*leases > 0) spdlog::info("{} held leases are granted anew", *leases);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto leases, store_.GrantAnew(now_s, options_.lease_duration_s));
+  if (leases > 0) spdlog::info("{} held leases are granted anew", leases);
   return now_s + options_.lease_duration_s;
 }
 

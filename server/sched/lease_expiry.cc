@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/os/process.h"
+#include "base/status_macros.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg::server {
@@ -53,15 +54,13 @@ absl::Status LeaseExpiry::Check() {
     grant_ = true;
   }
   if (grant_) {
-    const absl::StatusOr<double> until = dispatcher_.GrantAnew();
-    if (!until.ok()) return until.status();
-    if (std::exchange(first_, false) || away_until_) away_until_ = *until;
+    AUTOCFG_ASSIGN_OR_RETURN(const double until, dispatcher_.GrantAnew());
+    if (std::exchange(first_, false) || away_until_) away_until_ = until;
     grant_ = false;
     return absl::OkStatus();
   }
   if (away_until_) {
-    absl::Status status = dispatcher_.ExpireLeases(std::min(now_s, *away_until_), /*away=*/true);
-    if (!status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(dispatcher_.ExpireLeases(std::min(now_s, *away_until_), /*away=*/true));
     if (now_s > *away_until_) away_until_.reset();
   }
   return dispatcher_.ExpireLeases(now_s, /*away=*/false);

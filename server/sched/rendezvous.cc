@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "server/names/names.h"
 #include "spdlog/spdlog.h"
@@ -142,10 +143,9 @@ absl::Status Rendezvous::Enter(const AttemptKey& key, const LeaseKey& lease, con
       return absl::OkStatus();
     }
   }
-  const auto kept = store_.FindGathering(share);
-  if (!kept.ok()) return kept.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto kept, store_.FindGathering(share));
   absl::MutexLock lock(&mutex_);
-  if (*kept) attempts_.try_emplace(key, Restored(**kept));
+  if (kept) attempts_.try_emplace(key, Restored(*kept));
   Attempt& attempt = attempts_[key];
   attempt.ranks = share.job_ranks;
   attempt.shares[lease] = ranks;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/status_macros.h"
 #include "proto/rpc/call.h"
 #include "server/services/list_page.h"
 
@@ -17,11 +18,10 @@ grpc::Status AccessServiceImpl::CreateToken(grpc::ServerContext*, const v1::Crea
 
 absl::Status AccessServiceImpl::List(const v1::ListTokensRequest& request,
                                      v1::ListTokensResponse& response) const {
-  auto page = ListPage::Of(request.page_size());
-  if (!page.ok()) return page.status();
+  AUTOCFG_ASSIGN_OR_RETURN(auto page, ListPage::Of(request.page_size()));
   for (v1::Token& token : tokens_.List()) {
     if (token.name() <= request.page_token()) continue;
-    if (!page->Takes(token)) {
+    if (!page.Takes(token)) {
       response.set_next_page_token(response.tokens().rbegin()->name());
       break;
     }

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "proto/convert/breakdown_convert.h"
 #include "proto/convert/device_convert.h"
@@ -99,8 +100,7 @@ absl::Status Check(const v1::Engine& engine) {
     return absl::InvalidArgumentError(
         fmt::format("inventory.engines.name is {}, the built-in engine; give another", kOwnEngine));
   for (const std::string& text : engine.space()) {
-    if (absl::Status status = CheckText("inventory.engines.space", text, kMaxDescription); !status.ok())
-      return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckText("inventory.engines.space", text, kMaxDescription));
   }
   return First(CheckLength("inventory.engines.version", engine.version(), kMaxText),
                CheckLength("inventory.engines.format", engine.format(), kMaxText),
@@ -108,28 +108,25 @@ absl::Status Check(const v1::Engine& engine) {
 }
 
 absl::Status Check(const v1::Inventory& inventory) {
-  if (absl::Status status = First(
-          CheckRange("inventory.slots", inventory.slots(), 1, kMostSlots),
-          CheckLength("inventory.hostname", inventory.hostname(), 255),
-          CheckLength("inventory.device_kind", inventory.device_kind(), kMaxText),
-          CheckLength("inventory.device_fingerprint", inventory.device_fingerprint(), kMaxDescription * 4),
-          CheckRange("inventory.physical_cores", inventory.physical_cores(), 0, kMostCores),
-          CheckRange("inventory.memory_bytes", inventory.memory_bytes(), 0, kMostBytes),
-          CheckLength("inventory.build_id", inventory.build_id(), kMaxText),
-          CheckLength("inventory.driver", inventory.driver(), kMaxText),
-          CheckCount("inventory.gpus", inventory.gpus_size(), kMostGpus),
-          CheckCount("inventory.engines", inventory.engines_size(), kMostEngines));
-      !status.ok()) {
-    return status;
-  }
-  if (absl::Status status = CheckInventorySize(inventory); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(
+      First(CheckRange("inventory.slots", inventory.slots(), 1, kMostSlots),
+            CheckLength("inventory.hostname", inventory.hostname(), 255),
+            CheckLength("inventory.device_kind", inventory.device_kind(), kMaxText),
+            CheckLength("inventory.device_fingerprint", inventory.device_fingerprint(), kMaxDescription * 4),
+            CheckRange("inventory.physical_cores", inventory.physical_cores(), 0, kMostCores),
+            CheckRange("inventory.memory_bytes", inventory.memory_bytes(), 0, kMostBytes),
+            CheckLength("inventory.build_id", inventory.build_id(), kMaxText),
+            CheckLength("inventory.driver", inventory.driver(), kMaxText),
+            CheckCount("inventory.gpus", inventory.gpus_size(), kMostGpus),
+            CheckCount("inventory.engines", inventory.engines_size(), kMostEngines)));
+  AUTOCFG_RETURN_IF_ERROR(CheckInventorySize(inventory));
   if (!WorkerKind(inventory)) return absl::InvalidArgumentError("inventory.device_kind must be cpu or cuda");
   for (const v1::Gpu& gpu : inventory.gpus()) {
-    if (absl::Status status = Check(gpu); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(Check(gpu));
   }
   std::set<std::string> names;
   for (const v1::Engine& engine : inventory.engines()) {
-    if (absl::Status status = Check(engine); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(Check(engine));
     if (!names.insert(engine.name()).second)
       return absl::InvalidArgumentError(
           fmt::format("inventory.engines has {} twice; give each its own name", engine.name()));
@@ -141,8 +138,7 @@ absl::Status Check(const v1::Breakdown& breakdown) {
   const Breakdown parts = FromProto(breakdown);
   for (const BreakdownPart& part : kBreakdownParts) {
     const std::string field = fmt::format("measurement.breakdown_s.{}", part.name);
-    if (absl::Status status = CheckSeconds(field.c_str(), parts.*part.seconds, kLongestStep); !status.ok())
-      return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckSeconds(field.c_str(), parts.*part.seconds, kLongestStep));
   }
   return CheckSeconds("measurement.breakdown_s.hidden_comm", breakdown.hidden_comm(), kMostDeviceSeconds);
 }
@@ -171,22 +167,16 @@ absl::Status Check(const v1::Measurement& m) {
 }
 
 absl::Status Check(const v1::CalibrateResult& calibration) {
-  if (absl::Status status = First(
-          CheckRange("calibration.device_overhead_bytes", calibration.device_overhead_bytes(), 0, kMostBytes),
-          CheckCount("calibration.ops", calibration.ops_size(), kMostOps));
-      !status.ok()) {
-    return status;
-  }
+  AUTOCFG_RETURN_IF_ERROR(First(
+      CheckRange("calibration.device_overhead_bytes", calibration.device_overhead_bytes(), 0, kMostBytes),
+      CheckCount("calibration.ops", calibration.ops_size(), kMostOps)));
   for (const v1::OpTime& time : calibration.ops()) {
     if (!IsOpTime(time.seconds())) {
       return absl::InvalidArgumentError(
           fmt::format("calibration.ops: invalid time {} s of {}; it must be at least {} and less than {}",
                       time.seconds(), time.op().kind().substr(0, kMaxText), kShortestOp, kLongestStep));
     }
-    if (absl::Status status = CheckSeconds("calibration.ops.host_s", time.host_s(), kLongestStep);
-        !status.ok()) {
-      return status;
-    }
+    AUTOCFG_RETURN_IF_ERROR(CheckSeconds("calibration.ops.host_s", time.host_s(), kLongestStep));
   }
   return absl::OkStatus();
 }
@@ -195,7 +185,7 @@ absl::Status Check(const v1::MemoryBytes& memory) {
   for (const std::int64_t bytes :
        {memory.parameters(), memory.gradients(), memory.optimizer(), memory.activations(), memory.workspace(),
         memory.communication(), memory.device_overhead(), memory.total(), memory.capacity()}) {
-    if (absl::Status status = CheckRange("out_of_memory", bytes, 0, kMostBytes); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckRange("out_of_memory", bytes, 0, kMostBytes));
   }
   return absl::OkStatus();
 }
@@ -203,20 +193,15 @@ absl::Status Check(const v1::MemoryBytes& memory) {
 }  // namespace
 
 absl::Status Check(const v1::RegisterWorkerRequest& request) {
-  if (absl::Status status = First(CheckWorkerName(request.worker()), CheckText("boot_id", request.boot_id()));
-      !status.ok())
-    return status;
+  AUTOCFG_RETURN_IF_ERROR(First(CheckWorkerName(request.worker()), CheckText("boot_id", request.boot_id())));
   return request.has_inventory() ? Check(request.inventory()) : Missing("inventory");
 }
 
 absl::Status Check(const v1::LeaseWorkRequest& request) {
-  if (absl::Status status = First(CheckWorkerName(request.worker()), WaitOf(request.wait_s()).status(),
-                                  CheckCount("held_leases", request.held_leases_size(), kMostHeld));
-      !status.ok()) {
-    return status;
-  }
+  AUTOCFG_RETURN_IF_ERROR(First(CheckWorkerName(request.worker()), WaitOf(request.wait_s()).status(),
+                                CheckCount("held_leases", request.held_leases_size(), kMostHeld)));
   for (const std::string& lease : request.held_leases()) {
-    if (absl::Status status = CheckText("held_leases", lease); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckText("held_leases", lease));
   }
   if (request.has_leaves_in_s() && !(request.leaves_in_s() >= 0 && request.leaves_in_s() <= kYearSeconds)) {
     return absl::InvalidArgumentError(fmt::format("leaves_in_s is {}; give seconds from 0 to {}, or nothing",
@@ -235,7 +220,7 @@ absl::Status Check(const v1::RendezvousRequest& request) {
 }
 
 absl::Status Check(const v1::ReportProgressRequest& request) {
-  if (absl::Status status = CheckText("lease_id", request.lease_id()); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckText("lease_id", request.lease_id()));
   const v1::Progress& progress = request.progress();
   if (progress.ops_passed() < 0 || progress.ops_passed() > progress.ops_all()) {
     return absl::InvalidArgumentError(
@@ -254,12 +239,8 @@ absl::Status Check(const v1::AppendTrialLogRequest& request) {
 }
 
 absl::Status Check(const v1::ReportTrialRequest& request) {
-  if (absl::Status status =
-          First(CheckWorkerName(request.worker()), CheckText("lease_id", request.lease_id()),
-                CheckText("request_id", request.request_id()));
-      !status.ok()) {
-    return status;
-  }
+  AUTOCFG_RETURN_IF_ERROR(First(CheckWorkerName(request.worker()), CheckText("lease_id", request.lease_id()),
+                                CheckText("request_id", request.request_id())));
   if (request.outcome() == v1::OUTCOME_UNSPECIFIED) return Missing("outcome");
   if (!v1::Outcome_IsValid(request.outcome())) return absl::InvalidArgumentError("outcome is unknown");
   if (!v1::FailureKind_IsValid(request.failure())) return absl::InvalidArgumentError("failure is unknown");
@@ -276,7 +257,7 @@ absl::Status Check(const v1::DrainWorkerRequest& request) {
 }
 
 absl::StatusOr<absl::Duration> WaitOf(double wait_s) {
-  if (absl::Status status = CheckNotNegative("wait_s", wait_s); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckNotNegative("wait_s", wait_s));
   return absl::Seconds(std::min(wait_s, kLongestWait));
 }
 

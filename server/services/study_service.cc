@@ -6,6 +6,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "base/os/log_fields.h"
 #include "base/os/trace_parent.h"
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -46,9 +47,8 @@ std::string PageToken(std::string_view list, std::int64_t last) { return fmt::fo
 
 template <typename Request>
 absl::StatusOr<PlacedPage> ParsePage(const Request& request, std::string_view list) {
-  auto of_size = ListPage::Of(request.page_size());
-  if (!of_size.ok()) return of_size.status();
-  PlacedPage page{.page = *std::move(of_size)};
+  AUTOCFG_ASSIGN_OR_RETURN(auto of_size, ListPage::Of(request.page_size()));
+  PlacedPage page{.page = std::move(of_size)};
   const std::string& token = request.page_token();
   if (token.empty()) return page;
   const std::size_t colon = std::min(token.rfind(':'), token.size() - 1);
@@ -88,10 +88,9 @@ StudyServiceImpl::StudyServiceImpl(StudyServiceParts parts)
     : parts_(std::move(parts)), replays_(parts_.store) {}
 
 absl::StatusOr<std::vector<v1::Worker>> StudyServiceImpl::Workers() const {
-  const auto records = parts_.workers();
-  if (!records.ok()) return records.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto records, parts_.workers());
   std::vector<v1::Worker> workers;
-  for (const WorkerRecord& record : *records) {
+  for (const WorkerRecord& record : records) {
     v1::Worker& worker = workers.emplace_back();
     worker.set_name(record.session.worker);
     *worker.mutable_inventory() = record.inventory;
@@ -104,18 +103,16 @@ absl::Status StudyServiceImpl::NarrowToOffer(const std::string& request_id, v1::
   if (!spec.cluster().local() || spec.predict_only() || engine.empty() || engine == kOwnEngine)
     return absl::OkStatus();
   std::vector<std::string> can;
-  const auto earlier = parts_.store.CreatedBy(request_id);
-  if (!earlier.ok()) return earlier.status();
-  if (*earlier && (*earlier)->spec().cluster().engine() == engine) {
-    for (const v1::SpaceAxis& axis : (*earlier)->spec().space()) {
+  AUTOCFG_ASSIGN_OR_RETURN(const auto earlier, parts_.store.CreatedBy(request_id));
+  if (earlier && earlier->spec().cluster().engine() == engine) {
+    for (const v1::SpaceAxis& axis : earlier->spec().space()) {
       const std::string values = fmt::format("{}", fmt::join(axis.values(), ","));
       const bool bound = values.starts_with('<') || values.starts_with('>');
       can.push_back(fmt::format("{}{}{}", axis.name(), bound ? "" : "=", values));
     }
   } else {
-    const auto workers = Workers();
-    if (!workers.ok()) return workers.status();
-    for (const v1::Worker& worker : *workers) {
+    AUTOCFG_ASSIGN_OR_RETURN(const auto workers, Workers());
+    for (const v1::Worker& worker : workers) {
       const v1::Engine* const offered = OfferedEngine(worker, engine);
       if (offered == nullptr) continue;
       can.assign(offered->space().begin(), offered->space().end());
@@ -130,11 +127,10 @@ absl::Status StudyServiceImpl::NarrowToOffer(const std::string& request_id, v1::
 
 absl::Status StudyServiceImpl::DescribeLocal(const std::string& request_id, v1::SearchSpec& spec) {
   if (!spec.cluster().local() || spec.cluster().groups_size() > 0) return absl::OkStatus();
-  const auto earlier = parts_.store.CreatedBy(request_id);
-  if (!earlier.ok()) return earlier.status();
-  if (*earlier && (*earlier)->spec().cluster().local()) {
-    *spec.mutable_cluster()->mutable_groups() = (*earlier)->spec().cluster().groups();
-    if (spec.device().empty()) spec.set_device((*earlier)->spec().device());
+  AUTOCFG_ASSIGN_OR_RETURN(const auto earlier, parts_.store.CreatedBy(request_id));
+  if (earlier && earlier->spec().cluster().local()) {
+    *spec.mutable_cluster()->mutable_groups() = earlier->spec().cluster().groups();
+    if (spec.device().empty()) spec.set_device(earlier->spec().device());
     return absl::OkStatus();
   }
   const std::optional<EngineDevice> asked = ParseEngineDevice(spec.device());
@@ -144,9 +140,8 @@ absl::Status StudyServiceImpl::DescribeLocal(const std::string& request_id, v1::
                                    "it out",
                                    base::Printable(spec.device())));
   }
-  const auto all = Workers();
-  if (!all.ok()) return all.status();
-  const std::vector<v1::Worker> workers = WorkersForEngine(*all, spec.cluster().engine());
+  AUTOCFG_ASSIGN_OR_RETURN(const auto all, Workers());
+  const std::vector<v1::Worker> workers = WorkersForEngine(all, spec.cluster().engine());
   const EngineDevice device = asked ? *asked : DeviceOf(workers, spec.workload().precision());
   const auto group = LocalRanks(workers, device);
   if (!group.ok()) {
@@ -162,21 +157,20 @@ absl::Status StudyServiceImpl::DescribeLocal(const std::string& request_id, v1::
 
 absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest& request,
                                                    const Caller& caller, const std::string& trace_parent) {
-  if (absl::Status status = CheckRequestId(request.request_id()); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckRequestId(request.request_id()));
   if (!request.has_spec()) return absl::InvalidArgumentError("spec is missing");
-  if (absl::Status status = CheckSpecSize(request.spec()); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckSpecSize(request.spec()));
   if (request.has_weight()) {
-    if (absl::Status status = CheckWeight(request.weight()); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckWeight(request.weight()));
   }
   v1::SearchSpec spec = request.spec();
-  if (absl::Status status = DescribeLocal(request.request_id(), spec); !status.ok()) return status;
-  if (absl::Status status = NarrowToOffer(request.request_id(), spec); !status.ok()) return status;
-  const auto problem = ParseSearchSpec(spec);
-  if (!problem.ok()) return problem.status();
+  AUTOCFG_RETURN_IF_ERROR(DescribeLocal(request.request_id(), spec));
+  AUTOCFG_RETURN_IF_ERROR(NarrowToOffer(request.request_id(), spec));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto problem, ParseSearchSpec(spec));
   v1::Study study;
-  *study.mutable_spec() = ToProto(*problem);
+  *study.mutable_spec() = ToProto(problem);
   // What is stored and listed has defaults filled in.
-  if (absl::Status status = CheckSpecSize(study.spec()); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckSpecSize(study.spec()));
   study.set_fingerprint(SpecFingerprint(study.spec()));
   study.set_owner(caller.principal);
   study.set_weight(request.has_weight() ? request.weight() : 1);
@@ -195,9 +189,8 @@ std::string StudyServiceImpl::Waiting(std::int64_t study) {
 
 absl::StatusOr<v1::Study> StudyServiceImpl::WithWaiting(absl::StatusOr<v1::Study> study) {
   if (!study.ok() || study->state() != v1::STUDY_STATE_RUNNING) return study;
-  const auto id = ParseStudyName(study->name());
-  if (!id.ok()) return id.status();
-  study->set_waiting(Waiting(*id));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto id, ParseStudyName(study->name()));
+  study->set_waiting(Waiting(id));
   return study;
 }
 
@@ -211,17 +204,15 @@ absl::Status StudyServiceImpl::CheckOwner(const grpc::ServerContext& context, st
 template <typename Request>
 absl::StatusOr<v1::Study> StudyServiceImpl::Change(const grpc::ServerContext& context, const Request& request,
                                                    const StudyMove& move) {
-  const auto id = ParseStudyName(request.name());
-  if (!id.ok()) return id.status();
-  if (absl::Status status = CheckOwner(context, *id); !status.ok()) return status;
+  AUTOCFG_ASSIGN_OR_RETURN(const auto id, ParseStudyName(request.name()));
+  AUTOCFG_RETURN_IF_ERROR(CheckOwner(context, id));
   return ChangeState(parts_.store, request, parts_.clock(), move, TraceParentIn(context));
 }
 
 absl::StatusOr<v1::Study> StudyServiceImpl::Update(const grpc::ServerContext& context,
                                                    const v1::UpdateStudyRequest& request) {
-  const auto id = ParseStudyName(request.study().name());
-  if (!id.ok()) return id.status();
-  if (absl::Status status = CheckOwner(context, *id); !status.ok()) return status;
+  AUTOCFG_ASSIGN_OR_RETURN(const auto id, ParseStudyName(request.study().name()));
+  AUTOCFG_RETURN_IF_ERROR(CheckOwner(context, id));
   return WithWaiting(autocfg::server::UpdateStudy(parts_.store, request));
 }
 
@@ -350,37 +341,33 @@ grpc::Status StudyServiceImpl::GetTrialLog(grpc::ServerContext*, const v1::GetTr
 }
 
 absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id, const PlanningWatch& watch) {
-  const auto study = parts_.store.GetStudy(id);
-  if (!study.ok()) return study.status();
-  if (study->state() == v1::STUDY_STATE_CREATED) {
+  AUTOCFG_ASSIGN_OR_RETURN(const auto study, parts_.store.GetStudy(id));
+  if (study.state() == v1::STUDY_STATE_CREATED) {
     return absl::FailedPreconditionError(
-        fmt::format("{} has not been started; start it before asking for its recommendation", study->name()));
+        fmt::format("{} has not been started; start it before asking for its recommendation", study.name()));
   }
-  if (absl::Status status = CheckHasPlans(*study); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckHasPlans(study));
   v1::Recommendation answer;
   // For a paused or cancelled study, the store may be newer than its runner's last state.
   const bool interrupted =
-      study->state() == v1::STUDY_STATE_PAUSED || study->state() == v1::STUDY_STATE_CANCELLED;
+      study.state() == v1::STUDY_STATE_PAUSED || study.state() == v1::STUDY_STATE_CANCELLED;
   if (auto latest = parts_.runners.Latest(id); latest && !interrupted) {
     answer = *std::move(latest);
-  } else if (study->state() == v1::STUDY_STATE_RUNNING && parts_.runners.Error(id).ok()) {
-    *answer.mutable_counts() = study->counts();  // its runner will soon have a full answer
+  } else if (study.state() == v1::STUDY_STATE_RUNNING && parts_.runners.Error(id).ok()) {
+    *answer.mutable_counts() = study.counts();  // its runner will soon have a full answer
   } else {
-    auto replayed = replays_.Recommend(id, watch);
-    if (!replayed.ok()) return replayed.status();
-    answer = *std::move(replayed);
+    AUTOCFG_ASSIGN_OR_RETURN(answer, replays_.Recommend(id, watch));
   }
-  if (study->state() != v1::STUDY_STATE_DONE) {  // the study may continue, or was cancelled
+  if (study.state() != v1::STUDY_STATE_DONE) {  // the study may continue, or was cancelled
     answer.clear_stopped();
     answer.clear_plans_left();
   }
-  const auto usage = parts_.store.Usage(id);
-  if (!usage.ok()) return usage.status();
-  answer.set_study(study->name());
-  answer.set_wall_s(usage->wall_s);
-  answer.set_plan_cpu_s(usage->plan_cpu_s);
-  answer.set_device_s(usage->device_s);
-  answer.set_exhaustive_device_s(usage->device_s + answer.exhaustive_device_s());
+  AUTOCFG_ASSIGN_OR_RETURN(const auto usage, parts_.store.Usage(id));
+  answer.set_study(study.name());
+  answer.set_wall_s(usage.wall_s);
+  answer.set_plan_cpu_s(usage.plan_cpu_s);
+  answer.set_device_s(usage.device_s);
+  answer.set_exhaustive_device_s(usage.device_s + answer.exhaustive_device_s());
   return answer;
 }
 
@@ -442,15 +429,13 @@ void StudyServiceImpl::AwaitNoWatchers(absl::Duration timeout) {
 
 absl::StatusOr<v1::Trial> StudyServiceImpl::Retry(const grpc::ServerContext& context,
                                                   const v1::RetryTrialRequest& request) {
-  const auto id = ParseTrialName(request.name());
-  if (!id.ok()) return id.status();
-  if (absl::Status status = CheckOwner(context, id->study); !status.ok()) return status;
-  if (absl::Status status = CheckRequestId(request.request_id()); !status.ok()) return status;
-  auto trial = parts_.store.RetryTrial(id->study, id->number, request.request_id());
+  AUTOCFG_ASSIGN_OR_RETURN(const auto id, ParseTrialName(request.name()));
+  AUTOCFG_RETURN_IF_ERROR(CheckOwner(context, id.study));
+  AUTOCFG_RETURN_IF_ERROR(CheckRequestId(request.request_id()));
+  auto trial = parts_.store.RetryTrial(id.study, id.number, request.request_id());
   if (!trial.ok()) return trial;
-  const auto study = parts_.store.GetStudy(id->study);
-  if (!study.ok()) return study.status();
-  if (study->state() == v1::STUDY_STATE_RUNNING) parts_.runners.Restart(id->study);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto study, parts_.store.GetStudy(id.study));
+  if (study.state() == v1::STUDY_STATE_RUNNING) parts_.runners.Restart(id.study);
   return trial;
 }
 
@@ -460,19 +445,15 @@ grpc::Status StudyServiceImpl::RetryTrial(grpc::ServerContext* context, const v1
 }
 
 absl::StatusOr<v1::ExportConfigResponse> StudyServiceImpl::Exported(const v1::ExportConfigRequest& request) {
-  const auto id = ParseStudyName(request.study());
-  if (!id.ok()) return id.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto id, ParseStudyName(request.study()));
   const ExportTarget* target = FindExportTarget(request.format());
   if (target == nullptr)
     return absl::InvalidArgumentError(fmt::format("format: {}", UnknownExportTarget(request.format())));
-  const auto study = parts_.store.GetStudy(*id);
-  if (!study.ok()) return study.status();
-  const auto run = ExportedRunOf(*study);
-  if (!run.ok()) return run.status();
-  auto file = Export(*run, *target);
-  if (!file.ok()) return file.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto study, parts_.store.GetStudy(id));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto run, ExportedRunOf(study));
+  AUTOCFG_ASSIGN_OR_RETURN(auto file, Export(run, *target));
   v1::ExportConfigResponse response;
-  response.set_content(std::move(file->text));
+  response.set_content(std::move(file.text));
   return response;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "fmt/format.h"
 #include "proto/convert/result_convert.h"
@@ -38,30 +39,23 @@ absl::StatusOr<PlanPrediction> AnswerRequest(const v1::PredictRequest& message, 
     if (!there) return absl::InvalidArgumentError(fmt::format("request: {} is missing", field));
   }
   QuestionParts parts;
-  auto model = FromProto(message.model());
-  if (!model.ok()) return model.status();
-  parts.model = *std::move(model);
+  AUTOCFG_ASSIGN_OR_RETURN(parts.model, FromProto(message.model()));
   if (message.cluster().local() && message.cluster().groups().empty()) {
     return base::InvalidArgument(
         "cluster", "local is for searches, which measure; a prediction needs its device and node count");
   }
-  auto cluster = FromProto(message.cluster());
-  if (!cluster.ok()) return cluster.status();
-  parts.cluster = *std::move(cluster);
+  AUTOCFG_ASSIGN_OR_RETURN(parts.cluster, FromProto(message.cluster()));
   if (message.workload().seq_len() < 0)
     return base::InvalidArgument(
         "workload", fmt::format("seq_len is {}; it must not be negative", message.workload().seq_len()));
   parts.global_batch = message.workload().global_batch();
   parts.seq_len = message.workload().seq_len();
   parts.precision = message.workload().precision();
-  auto plan = FromProto(message.plan());
-  if (!plan.ok()) return plan.status();
-  parts.plan = *std::move(plan);
+  AUTOCFG_ASSIGN_OR_RETURN(parts.plan, FromProto(message.plan()));
   if (message.has_memory_margin()) parts.memory_margin = message.memory_margin();
-  const auto question = MakePredictionQuestion(std::move(parts));
-  if (!question.ok()) return question.status();
-  notes = question->notes;
-  return Answer(*question, predictors);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto question, MakePredictionQuestion(std::move(parts)));
+  notes = question.notes;
+  return Answer(question, predictors);
 }
 
 // Converts exceptions (our own bugs) to an error answer, so that the other requests continue.
@@ -80,9 +74,8 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
                    const Watcher& watcher) {
   absl::Status closing = absl::UnavailableError("the coordinator is shutting down; watch again later");
   if (notifier.closed()) return closing;
-  const auto newest = store.ChangeCursor(study);
-  if (!newest.ok()) return newest.status();
-  if (resume_cursor < 0 || resume_cursor > *newest) {
+  AUTOCFG_ASSIGN_OR_RETURN(const auto newest, store.ChangeCursor(study));
+  if (resume_cursor < 0 || resume_cursor > newest) {
     return absl::InvalidArgumentError(fmt::format(
         "resume_cursor is {}; it must be 0 or the cursor of one of this study's events", resume_cursor));
   }
@@ -95,37 +88,37 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
   while (true) {
     const std::uint64_t version = changed.Version();
     if (watcher.gone()) return gone();
-    if (absl::Status status = watcher.admitted(); !status.ok()) return status;
-    auto changes = store.ChangesAfter(study, cursor, {kWatchedTrials, kWatchedBytes});
-    if (!changes.ok()) return changes.status();
-    if (changes->study.state() == v1::STUDY_STATE_RUNNING) changes->study.set_waiting(watcher.waiting());
-    for (auto& [change, trial] : changes->trials) {
+    AUTOCFG_RETURN_IF_ERROR(watcher.admitted());
+    AUTOCFG_ASSIGN_OR_RETURN(auto changes,
+                             store.ChangesAfter(study, cursor, {kWatchedTrials, kWatchedBytes}));
+    if (changes.study.state() == v1::STUDY_STATE_RUNNING) changes.study.set_waiting(watcher.waiting());
+    for (auto& [change, trial] : changes.trials) {
       v1::StudyEvent event;
       event.set_cursor(change);
-      *event.mutable_study() = changes->study;
+      *event.mutable_study() = changes.study;
       *event.mutable_trial() = std::move(trial);
       if (!watcher.send(event)) return gone();
       cursor = change;
     }
-    if (changes->more) continue;
-    if (changes->cursor > cursor || changes->study.waiting() != waiting) {
+    if (changes.more) continue;
+    if (changes.cursor > cursor || changes.study.waiting() != waiting) {
       v1::StudyEvent event;
-      event.set_cursor(changes->cursor);
-      *event.mutable_study() = changes->study;
+      event.set_cursor(changes.cursor);
+      *event.mutable_study() = changes.study;
       if (!watcher.send(event)) return gone();
-      cursor = changes->cursor;
-      waiting = changes->study.waiting();
+      cursor = changes.cursor;
+      waiting = changes.study.waiting();
     }
-    if (IsEnd(changes->study.state())) return absl::OkStatus();
-    if (absl::Status status = watcher.error(); !status.ok()) return status;
+    if (IsEnd(changes.study.state())) return absl::OkStatus();
+    AUTOCFG_RETURN_IF_ERROR(watcher.error());
     if (notifier.closed()) return closing;
     while (changed.Version() == version && !notifier.closed()) {
       changed.Wait(version, look);
       look = std::min(2 * look, kLongestLook);
       if (watcher.gone()) return gone();
-      if (absl::Status status = watcher.admitted(); !status.ok()) return status;
+      AUTOCFG_RETURN_IF_ERROR(watcher.admitted());
       // A worker that is gone is no change of the study until its lease has run out.
-      if (changes->study.state() == v1::STUDY_STATE_RUNNING && watcher.waiting() != waiting) break;
+      if (changes.study.state() == v1::STUDY_STATE_RUNNING && watcher.waiting() != waiting) break;
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/os/log_fields.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/plan/engine_device.h"
@@ -61,20 +62,19 @@ absl::Status WorkerServiceImpl::StillAdmits(const grpc::CallbackServerContext& c
 
 absl::Status WorkerServiceImpl::Register(const v1::RegisterWorkerRequest& request,
                                          v1::RegisterWorkerResponse& response) {
-  if (absl::Status status = Check(request); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Check(request));
   v1::RegisterWorkerRequest definite = request;
   if (request.inventory().device_kind().empty())
     definite.mutable_inventory()->set_device_kind(std::string(Name(DeviceKind::kCpu)));
-  const auto epoch = parts_.store.RegisterWorker(definite, parts_.clock());
-  if (!epoch.ok()) return epoch.status();
-  parts_.dispatcher.Registered({request.worker(), *epoch});
+  AUTOCFG_ASSIGN_OR_RETURN(const auto epoch, parts_.store.RegisterWorker(definite, parts_.clock()));
+  parts_.dispatcher.Registered({request.worker(), epoch});
   const v1::Inventory& inventory = definite.inventory();
   const base::LogScope scope({.worker = request.worker()});
-  spdlog::info("{} has registered (session {}): host {}, {} slots, {}", request.worker(), *epoch,
+  spdlog::info("{} has registered (session {}): host {}, {} slots, {}", request.worker(), epoch,
                inventory.hostname().empty() ? "not named" : base::Printable(inventory.hostname()),
                inventory.slots(), inventory.device_kind());
   response.set_worker(request.worker());
-  response.set_session_epoch(*epoch);
+  response.set_session_epoch(epoch);
   response.set_lease_duration_s(parts_.lease_duration_s);
   return absl::OkStatus();
 }
@@ -193,19 +193,16 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::Rendezvous(grpc::CallbackServerCont
 
 // Only a calibration's progress is shown: a trial is over within seconds.
 absl::Status WorkerServiceImpl::Take(const v1::ReportProgressRequest& request) {
-  if (absl::Status status = Check(request); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Check(request));
   if (request.has_calibration()) {
-    if (absl::Status kept = parts_.store.KeepTimedOps(request.lease_id(), request.fencing_token(),
-                                                      request.calibration(), parts_.clock());
-        !kept.ok()) {
-      return kept;
-    }
+    AUTOCFG_RETURN_IF_ERROR(parts_.store.KeepTimedOps(request.lease_id(), request.fencing_token(),
+                                                      request.calibration(), parts_.clock()));
   }
-  const auto share = parts_.store.FindShare(request.lease_id(), request.fencing_token());
-  if (!share.ok()) return share.status();
-  if (share->trial != 0) return absl::OkStatus();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto share,
+                           parts_.store.FindShare(request.lease_id(), request.fencing_token()));
+  if (share.trial != 0) return absl::OkStatus();
   return parts_.store
-      .ModifyStudy(share->study,
+      .ModifyStudy(share.study,
                    [&](v1::Study& study) {
                      if (study.state() != v1::STUDY_STATE_RUNNING) return absl::OkStatus();
                      study.set_calibration_ops_passed(request.progress().ops_passed());
@@ -232,7 +229,7 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::AppendTrialLog(grpc::CallbackServer
 }
 
 absl::Status WorkerServiceImpl::Take(const v1::ReportTrialRequest& request) {
-  if (absl::Status status = Check(request); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Check(request));
   v1::ReportTrialRequest report = request;
   report.set_message(base::Cut(request.message(), kMaxMessageBytes));
   if (absl::Status status = parts_.store.Report(report, parts_.clock()); !status.ok()) {
@@ -254,10 +251,10 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::ReportTrial(grpc::CallbackServerCon
 }
 
 absl::Status WorkerServiceImpl::Drain(const v1::DrainWorkerRequest& request) {
-  if (absl::Status status = Check(request); !status.ok()) return status;
-  const auto drains = parts_.store.DrainWorker(request.worker(), request.request_id());
-  if (!drains.ok()) return drains.status();
-  if (*drains) {
+  AUTOCFG_RETURN_IF_ERROR(Check(request));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto drains,
+                           parts_.store.DrainWorker(request.worker(), request.request_id()));
+  if (drains) {
     const base::LogScope scope({.worker = request.worker()});
     spdlog::info("{} drains: it gets no more work", request.worker());
     parts_.dispatcher.Drains(request.worker());
@@ -272,7 +269,7 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::DrainWorker(grpc::CallbackServerCon
 }
 
 absl::Status WorkerServiceImpl::Deregister(const v1::DeregisterWorkerRequest& request) {
-  if (absl::Status status = CheckWorkerName(request.worker()); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckWorkerName(request.worker()));
   absl::Status status =
       parts_.store.DeregisterWorker(request.worker(), request.session_epoch(), parts_.clock());
   if (status.ok()) {
@@ -291,13 +288,12 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::DeregisterWorker(grpc::CallbackServ
 
 absl::Status WorkerServiceImpl::List(const v1::ListWorkersRequest& request,
                                      v1::ListWorkersResponse& response) {
-  auto page = ListPage::Of(request.page_size());
-  if (!page.ok()) return page.status();
+  AUTOCFG_ASSIGN_OR_RETURN(auto page, ListPage::Of(request.page_size()));
   if (!request.page_token().empty() && !CheckWorkerName(request.page_token()).ok())
     return absl::InvalidArgumentError("page_token is invalid; give one that a list returned");
-  auto records = parts_.store.ListWorkers(request.page_token(), page->Limit(), request.gone());
-  if (!records.ok()) return records.status();
-  for (WorkerRecord& record : *records) {
+  AUTOCFG_ASSIGN_OR_RETURN(auto records,
+                           parts_.store.ListWorkers(request.page_token(), page.Limit(), request.gone()));
+  for (WorkerRecord& record : records) {
     const Presence::Seen seen = parts_.dispatcher.Seen(record.session.worker);
     v1::Worker worker;
     worker.set_name(record.session.worker);
@@ -310,7 +306,7 @@ absl::Status WorkerServiceImpl::List(const v1::ListWorkersRequest& request,
     worker.set_last_seen_s(seen.last_s);
     if (record.leaves_s) worker.set_leaves_in_s(std::max(0.0, *record.leaves_s - parts_.clock()));
     worker.set_takes_jobs(worker.state() == v1::WORKER_STATE_ACTIVE && seen.takes_jobs);
-    if (!page->Takes(worker)) {
+    if (!page.Takes(worker)) {
       response.set_next_page_token(response.workers().rbegin()->name());
       break;
     }

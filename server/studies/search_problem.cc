@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/fnv1a.h"
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -52,17 +53,16 @@ absl::Status CheckName(const char* field, const std::string& name) {
 }
 
 absl::Status CheckSizes(const v1::SearchSpec& spec) {
-  if (absl::Status status = CheckName("model.name", spec.model().name()); !status.ok()) return status;
-  if (absl::Status status = CheckName("cluster.name", spec.cluster().name()); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckName("model.name", spec.model().name()));
+  AUTOCFG_RETURN_IF_ERROR(CheckName("cluster.name", spec.cluster().name()));
   for (const v1::NodeGroup& group : spec.cluster().groups()) {
-    if (absl::Status status = CheckName("cluster.groups.device.name", group.device().name()); !status.ok())
-      return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckName("cluster.groups.device.name", group.device().name()));
   }
   if (spec.space_size() > kMostAxes)
     return absl::InvalidArgumentError(
         fmt::format("spec.space has {} axes; the limit is {}", spec.space_size(), kMostAxes));
   for (const v1::SpaceAxis& axis : spec.space()) {
-    if (absl::Status status = CheckName("space.name", axis.name()); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckName("space.name", axis.name()));
     if (axis.values_size() > kMostAxisValues) {
       return base::InvalidArgument(
           "spec.space", fmt::format("axis {} has {} values; the limit is {}", base::Printable(axis.name()),
@@ -194,7 +194,7 @@ absl::Status CheckEvidence(const SearchProblem& problem) {
         fmt::format("spec.machine_ranks is {}, but device paced emulates all {} ranks at once; leave it out",
                     problem.machine_ranks, RankCount(cluster)));
   }
-  if (absl::Status status = CheckCluster(problem); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckCluster(problem));
   // Predictions need all of the cluster's figures.
   if (!cluster.local && (problem.options.predict_only || IsEmulated(problem.device))) {
     if (const auto times = ClusterOpTimes::Create(cluster, problem.workload.precision); !times.ok())
@@ -204,8 +204,7 @@ absl::Status CheckEvidence(const SearchProblem& problem) {
     return CheckLimits(problem, kMostPredictedRanks, kMostPredictedSequences, "searched");
   }
   if (IsEmulated(problem.device)) {
-    if (absl::Status status = CheckLimits(problem, kMostPacedRanks, kMostSequences, "emulated"); !status.ok())
-      return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckLimits(problem, kMostPacedRanks, kMostSequences, "emulated"));
     if (RankCount(cluster) * problem.workload.global_batch > kMostPacedMicrobatches) {
       return base::InvalidArgument(
           "spec.workload.global_batch",
@@ -215,12 +214,11 @@ absl::Status CheckEvidence(const SearchProblem& problem) {
     }
     return CheckPrograms(problem);
   }
-  if (absl::Status status = CheckMeasuringDevice(problem); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckMeasuringDevice(problem));
   if (!cluster.local) {
     if (const auto links = LinksOf(cluster); !links.ok()) return In("cluster", links.status());
   }
-  if (absl::Status status = CheckLimits(problem, kMostRanks, kMostSequences, "measured"); !status.ok())
-    return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckLimits(problem, kMostRanks, kMostSequences, "measured"));
   return CheckPrograms(problem);
 }
 
@@ -248,7 +246,7 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   if (!spec.has_model()) return absl::InvalidArgumentError("spec.model is missing");
   if (!spec.has_cluster()) return absl::InvalidArgumentError("spec.cluster is missing");
   if (!spec.has_workload()) return absl::InvalidArgumentError("spec.workload is missing");
-  if (absl::Status status = CheckSizes(spec); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckSizes(spec));
 
   auto model = FromProto(spec.model());
   if (!model.ok()) return In("model", model.status());
@@ -273,9 +271,7 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   if (absl::Status status = Validate(problem.cluster); !status.ok()) return In("cluster", status);
   problem.options.predict_only = spec.predict_only();
   problem.fresh = spec.fresh();
-  const auto device = MeasuringDevice(spec);
-  if (!device.ok()) return device.status();
-  problem.device = *device;
+  AUTOCFG_ASSIGN_OR_RETURN(problem.device, MeasuringDevice(spec));
   problem.machine_ranks = spec.machine_ranks();
   if (IsEmulated(problem.device) || problem.options.predict_only) {
     AssumeTypicalFigures(problem.cluster);
@@ -286,7 +282,7 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
     // The paced device does not emulate it, and what is predicted is what is emulated.
     for (NodeGroup& group : problem.cluster.groups) group.device.efficiency.overlap_contention = 0;
   }
-  if (absl::Status status = CheckEvidence(problem); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckEvidence(problem));
 
   for (const v1::SpaceAxis& axis : spec.space()) {
     std::vector<std::string> values(axis.values().begin(), axis.values().end());

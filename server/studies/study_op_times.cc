@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "proto/convert/trainer_convert.h"
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/op_times/measured_on_links.h"
@@ -14,18 +15,16 @@ absl::StatusOr<std::optional<StudyOpTimes>> OpTimesOf(const SearchProblem& probl
                                                       const std::optional<Store::Calibration>& calibration) {
   StudyOpTimes known;
   if (!NeedsCalibration(problem)) {
-    auto times = ClusterOpTimes::Create(problem.cluster, problem.workload.precision);
-    if (!times.ok()) return times.status();
-    known.times = *std::move(times);
+    AUTOCFG_ASSIGN_OR_RETURN(known.times,
+                             ClusterOpTimes::Create(problem.cluster, problem.workload.precision));
     known.device_overhead_bytes = DeviceOverheadBytes(problem.cluster);
     return known;
   }
   if (!calibration) return std::nullopt;
   std::vector<OpTime> measured;
   for (const v1::OpTime& message : calibration->result.ops()) {
-    auto time = FromProto(message);
-    if (!time.ok()) return time.status();
-    measured.push_back(*std::move(time));
+    AUTOCFG_ASSIGN_OR_RETURN(auto time, FromProto(message));
+    measured.push_back(std::move(time));
   }
   known.measured = calibration->result.ops_size();
   known.reused = calibration->reused_ops;
@@ -38,9 +37,7 @@ absl::StatusOr<std::optional<StudyOpTimes>> OpTimesOf(const SearchProblem& probl
     known.times = std::make_shared<const OpTimes>(std::move(times));
     return known;
   }
-  auto with_links = MeasuredOnLinks::Create(std::move(times), problem.cluster);
-  if (!with_links.ok()) return with_links.status();
-  known.times = *std::move(with_links);
+  AUTOCFG_ASSIGN_OR_RETURN(known.times, MeasuredOnLinks::Create(std::move(times), problem.cluster));
   return known;
 }
 

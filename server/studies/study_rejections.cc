@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "proto/convert/spec_convert.h"
 #include "search/cost/op_times/nominal_times.h"
@@ -27,28 +28,23 @@ absl::Status ListRejected(Store& store, std::int64_t study, std::int64_t most, c
     return absl::InvalidArgumentError(
         fmt::format("most is {}; it must be a number from 0 to {}", most, kMostRejected));
   }
-  const auto stored = store.GetStudy(study);
-  if (!stored.ok()) return stored.status();
-  if (stored->state() == v1::STUDY_STATE_CREATED) {
+  AUTOCFG_ASSIGN_OR_RETURN(const auto stored, store.GetStudy(study));
+  if (stored.state() == v1::STUDY_STATE_CREATED) {
     return absl::FailedPreconditionError(
-        fmt::format("{} has not been started; start it before asking what it rejected", stored->name()));
+        fmt::format("{} has not been started; start it before asking what it rejected", stored.name()));
   }
-  if (absl::Status status = CheckHasPlans(*stored); !status.ok()) return status;
-  const auto problem = ParseSearchSpec(stored->spec());
-  if (!problem.ok()) return problem.status();
-  const auto calibration = store.GetCalibration(study);
-  if (!calibration.ok()) return calibration.status();
-  auto known = OpTimesOf(*problem, *calibration);
-  if (!known.ok()) return known.status();
-  if (!known->has_value()) {
-    *known = StudyOpTimes{.times = std::make_shared<const NominalTimes>(),
-                          .device_overhead_bytes = DeviceOverheadBytes(problem->cluster)};
+  AUTOCFG_RETURN_IF_ERROR(CheckHasPlans(stored));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto problem, ParseSearchSpec(stored.spec()));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto calibration, store.GetCalibration(study));
+  AUTOCFG_ASSIGN_OR_RETURN(auto known, OpTimesOf(problem, calibration));
+  if (!known.has_value()) {
+    known = StudyOpTimes{.times = std::make_shared<const NominalTimes>(),
+                         .device_overhead_bytes = DeviceOverheadBytes(problem.cluster)};
   }
-  const auto space = PlannedSpace(problem->model, problem->workload, problem->cluster, problem->space,
-                                  problem->options, watch);
-  if (!space.ok()) return space.status();
-  CostModel costs(problem->model, problem->workload, problem->cluster, (*known)->times,
-                  (*known)->device_overhead_bytes, problem->options.memory_margin);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto space, PlannedSpace(problem.model, problem.workload, problem.cluster,
+                                                          problem.space, problem.options, watch));
+  CostModel costs(problem.model, problem.workload, problem.cluster, known->times,
+                  known->device_overhead_bytes, problem.options.memory_margin);
 
   v1::RejectedPlans message;
   std::size_t bytes = 0;
@@ -64,10 +60,10 @@ absl::Status ListRejected(Store& store, std::int64_t study, std::int64_t most, c
     bytes = 0;
     return wanted;
   };
-  const auto left_out =
-      ForEachRejected(*space, costs, problem->options.budget, most == 0 ? kMostRejected : most, visit, watch);
-  if (!left_out.ok()) return left_out.status();
-  for (const auto& [reason, count] : *left_out) (*message.mutable_left_out())[reason] = count;
+  AUTOCFG_ASSIGN_OR_RETURN(
+      const auto left_out,
+      ForEachRejected(space, costs, problem.options.budget, most == 0 ? kMostRejected : most, visit, watch));
+  for (const auto& [reason, count] : left_out) (*message.mutable_left_out())[reason] = count;
   return send(message) ? absl::OkStatus() : absl::CancelledError("the caller is gone");
 }
 

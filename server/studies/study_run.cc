@@ -10,6 +10,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "proto/convert/device_convert.h"
@@ -78,7 +79,7 @@ absl::Status StudyRun::CheckRunning() {
 }
 
 absl::Status StudyRun::Wait(std::uint64_t version) {
-  if (absl::Status status = CheckRunning(); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckRunning());
   events_.got_on();
   if (!budget_spent_ && BudgetLeft() <= 0) {
     budget_spent_ = true;
@@ -169,11 +170,11 @@ absl::Status StudyRun::SaveProgress(const std::string& phase) {
 }
 
 absl::Status StudyRun::Finish(v1::StudyState state, const std::string& message) {
-  if (absl::Status status = CheckRunning(); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckRunning());
   if (search_) events_.publish(search_->Recommendation());
   const double now_s = clock_();
   bool moved = false;
-  absl::Status status = Modify([&](v1::Study& study) {
+  AUTOCFG_RETURN_IF_ERROR(Modify([&](v1::Study& study) {
     moved = true;
     study.set_state(state);
     study.set_message(message);
@@ -191,8 +192,7 @@ absl::Status StudyRun::Finish(v1::StudyState state, const std::string& message) 
       }
     }
     return absl::OkStatus();
-  });
-  if (!status.ok()) return status;
+  }));
   if (!moved) return Interrupted();  // paused meanwhile, and perhaps resumed since
   LogState(study_, state, message);
   return absl::OkStatus();
@@ -241,7 +241,7 @@ absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
       return WorkerKind(worker.inventory) == NeededKind(job);
     });
     if (key || any || absl::Now() >= deadline) break;
-    if (absl::Status status = CheckRunning(); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckRunning());
     changes_.Wait(version, kWorkerPeriod);
   }
   if (!key) return Store::Calibration();
@@ -267,13 +267,12 @@ absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
 absl::Status StudyRun::QueueCalibration(const SearchLoop& loop) {
   v1::Job job = CalibrationJob(*problem_, loop.CalibrationOps());
   job.set_trace_parent(trace_parent_);
-  const auto reused = TakeKnown(job);
-  if (!reused.ok()) return reused.status();
-  const bool whole = reused->reused_ops > 0 && job.calibrate().ops().empty();
-  absl::Status status = whole ? store_.ReuseCalibration(study_, *reused)
-                              : store_.EnqueueCalibration(study_, job, kMaxAttempts, *reused);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto reused, TakeKnown(job));
+  const bool whole = reused.reused_ops > 0 && job.calibrate().ops().empty();
+  absl::Status status = whole ? store_.ReuseCalibration(study_, reused)
+                              : store_.EnqueueCalibration(study_, job, kMaxAttempts, reused);
   if (status.ok()) return status;
-  if (absl::Status running = CheckRunning(); !running.ok()) return running;
+  AUTOCFG_RETURN_IF_ERROR(CheckRunning());
   return RecordStoreError(std::move(status));
 }
 
@@ -286,11 +285,10 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const Sear
   if (!study.ok()) return RecordStoreError(study.status());
   if (study->calibration_ops_passed() == study->calibration_ops()) return calibration;
   // The worker reports now and then: what it did last comes with its result.
-  const absl::Status complete = Modify([](v1::Study& edited) {
+  AUTOCFG_RETURN_IF_ERROR(Modify([](v1::Study& edited) {
     edited.set_calibration_ops_passed(edited.calibration_ops());
     return absl::OkStatus();
-  });
-  if (!complete.ok()) return complete;
+  }));
   return calibration;
 }
 
@@ -305,10 +303,10 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::AwaitCalibration(con
   // resumed.
   const bool again = state->first == v1::TRIAL_STATE_MEASURED || state->first == v1::TRIAL_STATE_LOST;
   if (!IsEnd(state->first) || again) {
-    if (absl::Status status = SaveProgress("calibrating"); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(SaveProgress("calibrating"));
   }
   if (state->first == v1::TRIAL_STATE_UNSPECIFIED || again) {
-    if (absl::Status status = QueueCalibration(loop); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(QueueCalibration(loop));
   }
   double seen_s = clock_();
   while (true) {
@@ -342,7 +340,7 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::AwaitCalibration(con
             "such as {:g} s, or name smaller micro batches with --space",
             budget_s, 2 * budget_s));
       }
-      if (absl::Status running = CheckRunning(); !running.ok()) return running;
+      AUTOCFG_RETURN_IF_ERROR(CheckRunning());
       if (state->first == v1::TRIAL_STATE_LOST) {
         return Pause(
             fmt::format("the calibration was lost {} times, last because: {}; resume the study, or repeat "
@@ -351,7 +349,7 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::AwaitCalibration(con
       }
       return absl::AbortedError(fmt::format("the calibration failed: {}", state->second));
     }
-    if (absl::Status status = Wait(version); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(Wait(version));
   }
 }
 
@@ -364,7 +362,7 @@ absl::StatusOr<std::optional<v1::Trial>> StudyRun::Reuse(const TrialRequest& req
   if (!key) return std::optional<v1::Trial>();
   auto reused = store_.ReuseTrial(study_, trial, job, *key, clock_());
   if (!reused.ok()) {
-    if (absl::Status running = CheckRunning(); !running.ok()) return running;
+    AUTOCFG_RETURN_IF_ERROR(CheckRunning());
     return RecordStoreError(reused.status());
   }
   if (*reused && !(*reused)->reused_from().empty())
@@ -379,27 +377,24 @@ absl::StatusOr<std::optional<std::int64_t>> StudyRun::Ask(const TrialRequest& re
   trial.set_plan_text(PlanText(request.plan));
   trial.set_repeat(request.repeat);
   *trial.mutable_predicted() = ToProto(request.predicted);
-  auto job = TrialJob(*problem_, request);
-  if (!job.ok()) return job.status();
-  if (request.doubted) job->set_avoids_trial(asked_.at({trial.plan_text(), *request.doubted}));
-  job->set_trace_parent(trace_parent_);
-  auto reused = Reuse(request, trial, *job);
-  if (!reused.ok()) return reused.status();
-  const auto queued = *reused ? absl::StatusOr<v1::Trial>(**std::move(reused))
-                              : store_.EnqueueTrial(study_, trial, *job, kMaxAttempts);
+  AUTOCFG_ASSIGN_OR_RETURN(auto job, TrialJob(*problem_, request));
+  if (request.doubted) job.set_avoids_trial(asked_.at({trial.plan_text(), *request.doubted}));
+  job.set_trace_parent(trace_parent_);
+  AUTOCFG_ASSIGN_OR_RETURN(auto reused, Reuse(request, trial, job));
+  const auto queued = reused ? absl::StatusOr<v1::Trial>(*std::move(reused))
+                             : store_.EnqueueTrial(study_, trial, job, kMaxAttempts);
   if (!queued.ok()) {
-    if (absl::Status running = CheckRunning(); !running.ok()) return running;
+    AUTOCFG_RETURN_IF_ERROR(CheckRunning());
     return RecordStoreError(queued.status());
   }
-  const auto id = ParseTrialName(queued->name());
-  if (!id.ok()) return id.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto id, ParseTrialName(queued->name()));
   if (request.doubted) {
     const base::LogScope scope(FieldsOfJob(queued->name()));
     spdlog::warn("{}: trial {} repeats trial {} of the same plan, which was far faster than predicted",
-                 StudyName(study_), id->number, job->avoids_trial());
+                 StudyName(study_), id.number, job.avoids_trial());
   }
-  asked_[{trial.plan_text(), request.repeat}] = id->number;
-  return std::optional<std::int64_t>(id->number);
+  asked_[{trial.plan_text(), request.repeat}] = id.number;
+  return std::optional<std::int64_t>(id.number);
 }
 
 absl::StatusOr<std::optional<v1::Trial>> StudyRun::Await(std::int64_t number) {
@@ -408,33 +403,33 @@ absl::StatusOr<std::optional<v1::Trial>> StudyRun::Await(std::int64_t number) {
     const std::uint64_t version = changes_.Version();
     const auto trial = store_.GetTrial(study_, number);
     if (!trial.ok()) {
-      if (absl::Status running = CheckRunning(); !running.ok()) return running;
+      AUTOCFG_RETURN_IF_ERROR(CheckRunning());
       return RecordStoreError(trial.status());
     }
     if (IsEnd(trial->state())) {
       // Cancelled by the study's end, not by its budget: stop.
       if (trial->state() == v1::TRIAL_STATE_CANCELLED && !budget_spent_) {
-        if (absl::Status running = CheckRunning(); !running.ok()) return running;
+        AUTOCFG_RETURN_IF_ERROR(CheckRunning());
       }
       return std::optional<v1::Trial>(*trial);
     }
     if (!saved) {
       // Not needed for stored outcomes that are replayed.
-      if (absl::Status status = SaveProgress(std::string(Name(search_->loop().phase()))); !status.ok())
-        return status;
+      AUTOCFG_RETURN_IF_ERROR(SaveProgress(std::string(Name(search_->loop().phase()))));
       saved = true;
       continue;
     }
-    if (absl::Status status = Wait(version); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(Wait(version));
   }
 }
 
 absl::Status StudyRun::Search() {
-  auto search = StudySearch::Create(
-      *problem_,
-      {.gate = &gate_, .owner = owner_, .watch = [this](const PlanningProgress& p) { return PlanOn(p); }});
-  if (!search.ok()) return search.status();
-  search_.emplace(*std::move(search));
+  AUTOCFG_ASSIGN_OR_RETURN(
+      auto search,
+      StudySearch::Create(*problem_, {.gate = &gate_,
+                                      .owner = owner_,
+                                      .watch = [this](const PlanningProgress& p) { return PlanOn(p); }}));
+  search_.emplace(std::move(search));
   return search_->Drive(*this);
 }
 
@@ -443,13 +438,12 @@ absl::Status StudyRun::Run() {
   if (absl::IsNotFound(study.status())) return Interrupted();
   if (!study.ok()) return study.status();
   if (study->state() != v1::STUDY_STATE_RUNNING || notifier_.closed()) return Interrupted();
-  const auto usage = store_.Usage(study_);
-  if (!usage.ok()) return usage.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto usage, store_.Usage(study_));
   trace_parent_ = study->trace_parent();
   events_.begins();
   owner_ = study->owner();
   started_s_ = planning_saved_s_ = clock_();  // what is planned at once shows no progress
-  used_before_s_ = usage->wall_s;
+  used_before_s_ = usage.wall_s;
   planning_from_cpu_s_ = ThreadCpuSeconds();
 
   absl::Status status;

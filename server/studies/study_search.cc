@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/os/cpus.h"
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "proto/convert/result_convert.h"
 #include "proto/convert/spec_convert.h"
@@ -92,16 +93,15 @@ absl::StatusOr<StudySearch> StudySearch::Create(const SearchProblem& problem, co
   }
   std::optional<KnownOpTimes> known;
   if (modelled) known = {modelled->times, modelled->device_overhead_bytes};
-  auto loop = [&] {
+  AUTOCFG_ASSIGN_OR_RETURN(auto loop, [&] {
     const ThreadCpuTimer timer(cpu_s);
     SearchOptions options = problem.options;
     options.threads = std::min(static_cast<int>(base::AllowedCpus().size()), kMostPlanningThreads);
     options.thread_cpu_seconds = ThreadCpuSeconds;
     return SearchLoop::Create(problem.model, problem.workload, problem.cluster, problem.space, options,
                               terms.watch, known);
-  }();
-  if (!loop.ok()) return loop.status();
-  return StudySearch(problem, terms, *std::move(loop), std::move(modelled), cpu_s);
+  }());
+  return StudySearch(problem, terms, std::move(loop), std::move(modelled), cpu_s);
 }
 
 absl::Status StudySearch::Observe(const TrialRequest& request, const v1::Trial& trial) {
@@ -125,40 +125,35 @@ absl::Status StudySearch::Observe(const TrialRequest& request, const v1::Trial& 
 absl::StatusOr<std::shared_ptr<const OpTimeModel>> StudySearch::OpTimesFrom(OutcomeSource& source) {
   std::optional<Store::Calibration> calibration;
   if (NeedsCalibration(problem_)) {
-    auto measured = source.Calibrate(loop_);
-    if (!measured.ok()) return measured.status();
-    calibration = *std::move(measured);
+    AUTOCFG_ASSIGN_OR_RETURN(calibration, source.Calibrate(loop_));
   }
-  auto known =
-      modelled_ ? absl::StatusOr<std::optional<StudyOpTimes>>(modelled_) : OpTimesOf(problem_, calibration);
-  if (!known.ok()) return known.status();
-  if (!known->has_value()) return nullptr;
-  device_overhead_bytes_ = (*known)->device_overhead_bytes;
-  reused_op_times_ = (*known)->reused;
-  measured_op_times_ = (*known)->measured;
+  AUTOCFG_ASSIGN_OR_RETURN(auto known, modelled_ ? absl::StatusOr<std::optional<StudyOpTimes>>(modelled_)
+                                                 : OpTimesOf(problem_, calibration));
+  if (!known.has_value()) return nullptr;
+  device_overhead_bytes_ = known->device_overhead_bytes;
+  reused_op_times_ = known->reused;
+  measured_op_times_ = known->measured;
   if (calibration)
     estimated_op_times_ =
         CalibrationJob(problem_, loop_.CalibrationOps()).calibrate().ops_size() - measured_op_times_;
   if (!NeedsCalibration(problem_)) {
     described_ =
-        std::make_shared<CostModel>(problem_.model, problem_.workload, problem_.cluster, (*known)->times);
+        std::make_shared<CostModel>(problem_.model, problem_.workload, problem_.cluster, known->times);
   }
-  return (*known)->times;
+  return known->times;
 }
 
 absl::Status StudySearch::Drive(OutcomeSource& source) {
   if (loop_.phase() == SearchPhase::kCalibrating) {
-    auto times = OpTimesFrom(source);
-    if (!times.ok()) return times.status();
-    if (*times == nullptr) {
+    AUTOCFG_ASSIGN_OR_RETURN(auto times, OpTimesFrom(source));
+    if (times == nullptr) {
       loop_.Stop();
       return absl::OkStatus();
     }
     const auto place = EnterGate(terms_);
     if (!place.ok()) return place.status();
     const ThreadCpuTimer timer(plan_cpu_s_);
-    if (absl::Status status = loop_.SetCalibration(*std::move(times), device_overhead_bytes_); !status.ok())
-      return status;
+    AUTOCFG_RETURN_IF_ERROR(loop_.SetCalibration(std::move(times), device_overhead_bytes_));
     calibrated_ = true;
   }
 
@@ -173,24 +168,22 @@ absl::Status StudySearch::Drive(OutcomeSource& source) {
     std::vector<std::pair<std::int64_t, const TrialRequest*>> round;
     for (const TrialRequest& request : requests) {
       before_.try_emplace(PlanText(request.plan), request.predicted);
-      const auto number = source.Ask(request);
-      if (!number.ok()) return number.status();
-      if (number->has_value()) {
-        round.emplace_back(**number, &request);
+      AUTOCFG_ASSIGN_OR_RETURN(const auto number, source.Ask(request));
+      if (number.has_value()) {
+        round.emplace_back(*number, &request);
       } else {
         stopped = true;
       }
     }
     std::sort(round.begin(), round.end());
     for (const auto& [number, request] : round) {
-      const auto trial = source.Await(number);
-      if (!trial.ok()) return trial.status();
+      AUTOCFG_ASSIGN_OR_RETURN(const auto trial, source.Await(number));
       // A cancelled trial says nothing about its plan: the search was stopped.
-      if (!trial->has_value() || (*trial)->state() == v1::TRIAL_STATE_CANCELLED) {
+      if (!trial.has_value() || trial->state() == v1::TRIAL_STATE_CANCELLED) {
         stopped = true;
         continue;
       }
-      if (absl::Status status = Observe(*request, **trial); !status.ok()) return status;
+      AUTOCFG_RETURN_IF_ERROR(Observe(*request, *trial));
     }
     if (stopped) break;
   }
@@ -321,18 +314,14 @@ double StudySearch::EtaSeconds() const {
 
 absl::StatusOr<StoredOutcomes> StoredOutcomes::Load(Store& store, std::int64_t study) {
   StoredOutcomes outcomes;
-  auto calibration = store.GetCalibration(study);
-  if (!calibration.ok()) return calibration.status();
-  outcomes.calibration_ = *std::move(calibration);
+  AUTOCFG_ASSIGN_OR_RETURN(outcomes.calibration_, store.GetCalibration(study));
   std::int64_t after = 0;
   while (true) {
-    auto trials = store.ListTrials(study, after, kTrialsPerRead);
-    if (!trials.ok()) return trials.status();
-    if (trials->empty()) return outcomes;
-    for (v1::Trial& trial : *trials) {
-      const auto id = ParseTrialName(trial.name());
-      if (!id.ok()) return id.status();
-      after = id->number;
+    AUTOCFG_ASSIGN_OR_RETURN(auto trials, store.ListTrials(study, after, kTrialsPerRead));
+    if (trials.empty()) return outcomes;
+    for (v1::Trial& trial : trials) {
+      AUTOCFG_ASSIGN_OR_RETURN(const auto id, ParseTrialName(trial.name()));
+      after = id.number;
       outcomes.numbers_[{trial.plan_text(), trial.repeat()}] = after;
       outcomes.trials_[after] = std::move(trial);
     }

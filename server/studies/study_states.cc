@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/os/log_fields.h"
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -95,17 +96,16 @@ void LogState(std::int64_t study, v1::StudyState state, const std::string& messa
 
 absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, const std::string& request_id,
                                       double now_s, const StudyMove& move, const std::string& trace_parent) {
-  const auto id = ParseStudyName(name);
-  if (!id.ok()) return id.status();
-  if (absl::Status status = CheckRequestId(request_id); !status.ok()) return status;
+  AUTOCFG_ASSIGN_OR_RETURN(const auto id, ParseStudyName(name));
+  AUTOCFG_RETURN_IF_ERROR(CheckRequestId(request_id));
   StudyEdit extra;
   extra.request_id = request_id;
   extra.request_kind = move.request_kind;
   return store.ModifyStudy(
-      *id,
+      id,
       [&](v1::Study& study) {
         const v1::StudyState before = study.state();
-        if (absl::Status status = move.edit(study, now_s); !status.ok()) return status;
+        AUTOCFG_RETURN_IF_ERROR(move.edit(study, now_s));
         const bool starts = study.state() == v1::STUDY_STATE_RUNNING && before != v1::STUDY_STATE_RUNNING;
         if (starts && !trace_parent.empty()) study.set_trace_parent(trace_parent);
         return absl::OkStatus();
@@ -114,23 +114,21 @@ absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, con
 }
 
 absl::StatusOr<v1::Study> UpdateStudy(Store& store, const v1::UpdateStudyRequest& request) {
-  const auto id = ParseStudyName(request.study().name());
-  if (!id.ok()) return id.status();
-  if (absl::Status status = CheckRequestId(request.request_id()); !status.ok()) return status;
-  const auto changes_weight = ChangesWeight(request);
-  if (!changes_weight.ok()) return changes_weight.status();
-  if (!*changes_weight) {
+  AUTOCFG_ASSIGN_OR_RETURN(const auto id, ParseStudyName(request.study().name()));
+  AUTOCFG_RETURN_IF_ERROR(CheckRequestId(request.request_id()));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto changes_weight, ChangesWeight(request));
+  if (!changes_weight) {
     return base::InvalidArgument("study",
                                  fmt::format("it sets no field that an update changes; give {}", kUpdatable));
   }
   const double weight = request.study().weight();
-  if (absl::Status status = CheckWeight(weight); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckWeight(weight));
   StudyEdit extra;
   extra.request_id = request.request_id();
   extra.request_kind = fmt::format("update weight={}", weight);  // another weight is another request
   extra.weight = weight;
   return store.ModifyStudy(
-      *id,
+      id,
       [](const v1::Study& study) {
         return IsEnd(study.state()) ? NotFrom(study, "updated", kNewStudy) : absl::OkStatus();
       },

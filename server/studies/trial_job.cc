@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/status_macros.h"
 #include "proto/convert/spec_convert.h"
 #include "proto/convert/trainer_convert.h"
 #include "search/cost/op_times/cluster_op_times.h"
@@ -117,12 +118,12 @@ absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialReques
   const auto step_count = static_cast<double>(spec.steps());
   double expected_s = kLimitFactor * predicted_step_s * step_count;
   if (paced) {
-    const auto times = ClusterOpTimes::Create(problem.cluster, problem.workload.precision);
-    if (!times.ok()) return times.status();
-    for (const OpTime& time : PlanOpTimes(problem.model, problem.workload, plan, **times)) {
+    AUTOCFG_ASSIGN_OR_RETURN(const auto times,
+                             ClusterOpTimes::Create(problem.cluster, problem.workload.precision));
+    for (const OpTime& time : PlanOpTimes(problem.model, problem.workload, plan, *times)) {
       *spec.add_op_times() = ToProto(time);
     }
-    spec.set_host_op_s((*times)->HostOpSeconds());
+    spec.set_host_op_s(times->HostOpSeconds());
     const std::int64_t microbatches =
         MicrobatchCount(problem.workload, plan) * plan.virtual_stages * RankCount(plan);
     expected_s = kPacedLimitPerMicrobatch * static_cast<double>(microbatches) * step_count;

@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "tests/server/client_socket.h"
@@ -24,9 +25,8 @@ namespace {
 using testing::HasSubstr;
 
 absl::StatusOr<ListenSockets> Open(const std::string& text) {
-  const auto address = ParseListenAddress(text);
-  if (!address.ok()) return address.status();
-  return ListenSockets::Open(*address);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto address, ParseListenAddress(text));
+  return ListenSockets::Open(address);
 }
 
 bool Connects(const std::string& host, int port) { return ConnectTo(host, port).ok(); }

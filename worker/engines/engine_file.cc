@@ -12,6 +12,7 @@
 
 #include "base/json_reader.h"
 #include "base/os/host.h"
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -113,7 +114,7 @@ class FileReader {
     }
     std::string remark;
     reader_.String("source", remark);
-    if (absl::Status status = reader_.Finish(); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(reader_.Finish());
     return std::move(file_);
   }
 
@@ -286,9 +287,8 @@ const EngineFile* EngineOffer::Find(std::string_view name) const {
 }
 
 absl::StatusOr<EngineFile> ParseEngineFile(std::string_view text, const std::string& directory) {
-  const auto json = base::ParseJson(kEngine, text);
-  if (!json.ok()) return json.status();
-  return FileReader(*json, directory).Read();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto json, base::ParseJson(kEngine, text));
+  return FileReader(json, directory).Read();
 }
 
 absl::StatusOr<std::vector<EngineFile>> LoadEngineFiles(const std::string& directory) {

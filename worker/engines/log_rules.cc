@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/json_reader.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
 
@@ -73,7 +74,7 @@ class RulesReader {
     rules_.out_of_memory = Line("out_of_memory", &rules_.out_of_memory_statuses);
     rules_.failure = Line("failure", nullptr);
     rules_.peer_lost = Line("peer_lost", nullptr);
-    if (absl::Status status = reader_.Finish(); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(reader_.Finish());
     return std::move(rules_);
   }
 

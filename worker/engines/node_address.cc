@@ -13,6 +13,7 @@
 #include <set>
 
 #include "base/json_reader.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "proto/rpc/address.h"
@@ -58,17 +59,16 @@ std::optional<Card> ParseCard(const std::string& text) {
 }  // namespace
 
 absl::StatusOr<std::string> OwnAddress(const std::string& coordinator) {
-  const auto parsed = ParseAddress(coordinator);
-  if (!parsed.ok()) return parsed.status();
-  if (parsed->unix_socket || parsed->local) return std::string(kLoopback);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto parsed, ParseAddress(coordinator));
+  if (parsed.unix_socket || parsed.local) return std::string(kLoopback);
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
-  const std::string port = std::to_string(parsed->port);
-  if (const int error = ::getaddrinfo(parsed->host.c_str(), port.c_str(), &hints, &found); error != 0) {
+  const std::string port = std::to_string(parsed.port);
+  if (const int error = ::getaddrinfo(parsed.host.c_str(), port.c_str(), &hints, &found); error != 0) {
     return absl::UnavailableError(fmt::format("the address of {} cannot be found: {}; give --address",
-                                              base::Printable(parsed->host), ::gai_strerror(error)));
+                                              base::Printable(parsed.host), ::gai_strerror(error)));
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(found, &::freeaddrinfo);
   for (const addrinfo* each = all.get(); each != nullptr; each = each->ai_next) {
@@ -82,7 +82,7 @@ absl::StatusOr<std::string> OwnAddress(const std::string& coordinator) {
     if (std::string text = TextOf(own); !text.empty()) return text;
   }
   return absl::UnavailableError(
-      fmt::format("no route leads to {}; give --address", base::Printable(parsed->host)));
+      fmt::format("no route leads to {}; give --address", base::Printable(parsed.host)));
 }
 
 bool IsAddress(const std::string& text) {

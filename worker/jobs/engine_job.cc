@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/os/trace_parent.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -90,17 +91,14 @@ absl::StatusOr<WrittenFile> WriteFiles(const ExportedRun& run, const EngineFile&
                                        const std::string& scratch) {
   const ExportTarget* own = FindExportTarget(kOwnEngine);
   const ExportTarget* target = FindExportTarget(engine.format);
-  const auto exported = Export(run, *target);
-  if (!exported.ok()) return exported.status();
-  const auto form = Export(run, *own);
-  if (!form.ok()) return form.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto exported, Export(run, *target));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto form, Export(run, *own));
   // A framework's file of the name of our own form comes last, and so wins.
-  for (const auto& [name, text] : {std::pair<std::string, const std::string&>{kOwnFormName, form->text},
-                                   {std::string(target->file_name), exported->text}}) {
-    if (absl::Status status = WriteScratch(fmt::format("{}/{}", scratch, name), text); !status.ok())
-      return status;
+  for (const auto& [name, text] : {std::pair<std::string, const std::string&>{kOwnFormName, form.text},
+                                   {std::string(target->file_name), exported.text}}) {
+    AUTOCFG_RETURN_IF_ERROR(WriteScratch(fmt::format("{}/{}", scratch, name), text));
   }
-  return WrittenFile{std::string(target->file_name), exported->text, exported->launch.environment};
+  return WrittenFile{std::string(target->file_name), exported.text, exported.launch.environment};
 }
 
 // Returns the answer of the job's other workers; Cancelled once `cancel` is true.
@@ -181,17 +179,14 @@ std::string WhyNoTimedStep(const EngineRunResult& result, const v1::TrainSpec& t
 absl::StatusOr<ExportedRun> ExportedRunOf(const v1::Job& job, const v1::Share& share) {
   if (!job.has_train() || job.train().has_slice())
     return absl::InvalidArgumentError("an engine runs whole plans alone, not slices or calibrations");
-  auto model = FromProto(job.train().model());
-  if (!model.ok()) return model.status();
-  auto workload = FromProto(job.train().workload());
-  if (!workload.ok()) return workload.status();
-  auto plan = FromProto(job.train().plan());
-  if (!plan.ok()) return plan.status();
-  ExportedRun run{.model = *std::move(model), .cluster = {}, .workload = *workload, .plan = *std::move(plan)};
+  AUTOCFG_ASSIGN_OR_RETURN(auto model, FromProto(job.train().model()));
+  AUTOCFG_ASSIGN_OR_RETURN(auto workload, FromProto(job.train().workload()));
+  AUTOCFG_ASSIGN_OR_RETURN(auto plan, FromProto(job.train().plan()));
+  ExportedRun run{.model = std::move(model), .cluster = {}, .workload = workload, .plan = std::move(plan)};
   // A name with a line break would end its comment in the file, and begin a flag.
-  if (absl::Status status = Validate(run.model); !status.ok()) return status;
-  if (absl::Status status = CheckEngineSupports(run.model); !status.ok()) return status;
-  if (absl::Status status = Validate(run.workload, run.model); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Validate(run.model));
+  AUTOCFG_RETURN_IF_ERROR(CheckEngineSupports(run.model));
+  AUTOCFG_RETURN_IF_ERROR(Validate(run.workload, run.model));
   run.cluster.local = true;
   NodeGroup& group = run.cluster.groups.emplace_back();
   group.device.kind = NeededKind(job).value_or(DeviceKind::kCpu);

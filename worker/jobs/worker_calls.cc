@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
 
@@ -52,8 +53,7 @@ absl::StatusOr<Registration> WorkerCalls::Register(const std::string& boot_id, c
   request.set_boot_id(boot_id);
   *request.mutable_inventory() = inventory;
   v1::RegisterWorkerResponse response;
-  const absl::Status status = Call(*stub_, &Stub::RegisterWorker, request, response, group, options);
-  if (!status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Call(*stub_, &Stub::RegisterWorker, request, response, group, options));
   if (!(response.lease_duration_s() > 0))
     return absl::InternalError("the coordinator granted leases without a duration");
   return Registration{response.session_epoch(), response.lease_duration_s()};
@@ -71,9 +71,8 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkerCalls::LeaseWork(const Registration&
   request.mutable_held_leases()->Assign(held_leases.begin(), held_leases.end());
   if (leaves_in_s) request.set_leaves_in_s(*leaves_in_s);
   v1::LeaseWorkResponse response;
-  const absl::Status status =
-      Call(*stub_, &Stub::LeaseWork, request, response, group, {.deadline_s = wait_s + kCallSeconds});
-  if (!status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(
+      Call(*stub_, &Stub::LeaseWork, request, response, group, {.deadline_s = wait_s + kCallSeconds}));
   return response;
 }
 
@@ -87,10 +86,9 @@ absl::StatusOr<v1::LeaseCommand> WorkerCalls::RenewLease(const Registration& ses
   request.set_fencing_token(lease.fencing_token());
   request.set_wait_s(wait_s);
   v1::RenewLeaseResponse response;
-  const absl::Status status =
-      Call(*stub_, &Stub::RenewLease, request, response, group,
-           {.deadline_s = std::min(wait_s + RenewalSlack(session.lease_s), limit_s), .wait_for_ready = true});
-  if (!status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Call(
+      *stub_, &Stub::RenewLease, request, response, group,
+      {.deadline_s = std::min(wait_s + RenewalSlack(session.lease_s), limit_s), .wait_for_ready = true}));
   return response.command();
 }
 

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -92,9 +93,7 @@ absl::Status JobSupervisor::Start(const std::string& path, const JobLimits& limi
   base::UniqueFd own(pair[0]);
   const base::UniqueFd childs = AboveStandard(base::UniqueFd(pair[1]));
   if (!childs.ok()) return SystemError("cannot prepare the descriptors of a job's supervisor", errno);
-  const auto pid = Spawn(path, childs.get());
-  if (!pid.ok()) return pid.status();
-  pid_ = *pid;
+  AUTOCFG_ASSIGN_OR_RETURN(pid_, Spawn(path, childs.get()));
   socket_ = std::move(own);
   limits_ = limits;
   if (limits.processes == 0 && limits.memory_bytes == 0) return absl::OkStatus();

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/status_macros.h"
+
 namespace autocfg::worker {
 namespace {
 
@@ -24,7 +26,7 @@ bool IsInformation(std::string_view line) {
 
 absl::StatusOr<RankLink::Frame> RankLink::MakeFrame(const v1::LauncherMessage& message) {
   std::string bytes;
-  if (absl::Status status = AppendFrame(message, bytes); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(AppendFrame(message, bytes));
   return std::make_shared<const std::string>(std::move(bytes));
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/os/cpus.h"
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "worker/launcher/spawn.h"
 
@@ -32,9 +33,7 @@ absl::StatusOr<SpawnedRank> SpawnRank(JobSupervisor& supervisor, const std::stri
 
   RankCommand command{{path, fmt::format("--launcher-fd={}", kRankSocket)}, environment};
   if (!cores.empty()) command.arguments.push_back("--cpu-list=" + base::CpuListText(cores));
-  const auto pid = supervisor.StartRank(command, child_socket, child_log);
-  if (!pid.ok()) return pid.status();
-  rank.pid = *pid;
+  AUTOCFG_ASSIGN_OR_RETURN(rank.pid, supervisor.StartRank(command, child_socket, child_log));
   return rank;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/os/cpus.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "proto/gpu_engine_file.h"
@@ -50,24 +51,22 @@ absl::StatusOr<std::vector<int>> IndexesOf(const std::string& asked, const std::
 }
 
 absl::StatusOr<DeviceChoice> ChooseCores(const std::string& asked, const std::string& list) {
-  const auto cores = IndexesOf(asked, list);
-  if (!cores.ok()) return cores.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto cores, IndexesOf(asked, list));
   const std::vector<int> allowed = base::AllowedCpus();
-  for (const int core : *cores) {
+  for (const int core : cores) {
     if (std::find(allowed.begin(), allowed.end(), core) == allowed.end())
       return absl::FailedPreconditionError(fmt::format(
           "--devices: {}: core {} does not exist or may not be used by this program", asked, core));
   }
-  return DeviceChoice{.cores = *cores};
+  return DeviceChoice{.cores = cores};
 }
 
 // Returns the GPUs that `asked` names, in the order in which it names them.
 absl::StatusOr<GpuList> ChooseGpus(const std::string& asked, const std::string& named, GpuList list) {
-  const auto indexes = IndexesOf(asked, named);
-  if (!indexes.ok()) return indexes.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto indexes, IndexesOf(asked, named));
   GpuList chosen;
   chosen.driver = list.driver;
-  for (const int index : *indexes) {
+  for (const int index : indexes) {
     const auto is_it = [index](const GpuInfo& gpu) { return gpu.index == index; };
     const auto used = std::find_if(list.gpus.begin(), list.gpus.end(), is_it);
     const auto left_out = std::find_if(list.left_out.begin(), list.left_out.end(), is_it);
@@ -144,9 +143,7 @@ absl::StatusOr<DeviceChoice> ChooseDevices(const std::string& asked, const std::
   if (list.gpus.empty() && list.left_out.empty())
     return absl::FailedPreconditionError(fmt::format("--devices: {}: {}; give cpu", asked, list.why_none));
   if (named) {
-    auto chosen = ChooseGpus(asked, *named, std::move(list));
-    if (!chosen.ok()) return chosen.status();
-    list = *std::move(chosen);
+    AUTOCFG_ASSIGN_OR_RETURN(list, ChooseGpus(asked, *named, std::move(list)));
   } else if (list.gpus.empty()) {
     return absl::FailedPreconditionError(fmt::format("--devices: {}: {}; give cpu", asked, list.why_none));
   }

@@ -15,6 +15,7 @@
 #include "base/os/cpus.h"
 #include "base/os/host.h"
 #include "base/os/process.h"
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "worker/machine/cgroup.h"
 
@@ -132,7 +133,7 @@ v1::Inventory LocalInventory(const GpuList& list, std::int64_t slots) {
 }
 
 absl::StatusOr<ClusterSpec> LocalCluster(std::int64_t ranks) {
-  if (auto status = CheckRanks(ranks); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckRanks(ranks));
   const auto cores = static_cast<std::int64_t>(PhysicalCores().size());
   const std::int64_t count = ranks == 0 ? std::min(cores, kMaxRanks) : ranks;
   NodeGroup group;
@@ -148,12 +149,11 @@ absl::StatusOr<ClusterSpec> LocalCluster(std::int64_t ranks) {
 
 absl::StatusOr<ClusterSpec> LocalCluster(std::int64_t ranks, const GpuList& list) {
   if (list.gpus.empty()) return LocalCluster(ranks);
-  if (auto status = CheckRanks(ranks); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckRanks(ranks));
   v1::Inventory used;
   for (const GpuInfo& gpu : list.gpus) *used.add_gpus() = ToProto(gpu);
-  auto group = GpuRanks(used, ranks == 0 ? used.gpus_size() : ranks);
-  if (!group.ok()) return group.status();
-  return LocalOf(ranks, *std::move(group));
+  AUTOCFG_ASSIGN_OR_RETURN(auto group, GpuRanks(used, ranks == 0 ? used.gpus_size() : ranks));
+  return LocalOf(ranks, std::move(group));
 }
 
 }  // namespace autocfg::worker

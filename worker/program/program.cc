@@ -29,6 +29,7 @@
 #include "base/service/heartbeat_file.h"
 #include "base/service/log_output.h"
 #include "base/service/service_manager.h"
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -144,9 +145,8 @@ absl::StatusOr<DepartureOptions> DepartureOf(const Texts& texts) {
           fmt::format("{}: '{}' has passed; give a later time", name, base::Printable(text)));
     departure.at_s = *at_s;
   }
-  const auto grace = ParseDuration("--until-grace", texts.until_grace, 0, kYearSeconds);
-  if (!grace.ok()) return grace.status();
-  departure.grace_s = *grace;
+  AUTOCFG_ASSIGN_OR_RETURN(departure.grace_s,
+                           ParseDuration("--until-grace", texts.until_grace, 0, kYearSeconds));
   return departure;
 }
 
@@ -309,9 +309,7 @@ absl::Status LoadOffer(const ProgramOptions& program, EngineOffer& offer) {
   offer.engines = *std::move(engines);
   if (const absl::Status status = ReadEngineVersions(offer.engines, FindSupervisor()); !status.ok())
     return OfOption("--engines", status);
-  auto address = AddressForRanks(program);
-  if (!address.ok()) return address.status();
-  offer.address = *std::move(address);
+  AUTOCFG_ASSIGN_OR_RETURN(offer.address, AddressForRanks(program));
   for (const EngineFile& engine : offer.engines)
     spdlog::info("offers engine {}, version {}", engine.name, engine.version);
   return absl::OkStatus();

@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "base/os/host.h"
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "proto/convert/device_convert.h"
 #include "proto/rpc/channel.h"
@@ -133,10 +134,9 @@ Worker::Worker(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& options) {
   if (options.inventory.slots() <= 0) return absl::InvalidArgumentError("a worker needs at least one slot");
-  if (absl::Status status = CheckInventorySize(options.inventory); !status.ok()) return status;
-  auto channel = OpenChannel(options.coordinator, options.insecure);
-  if (!channel.ok()) return channel.status();
-  auto impl = std::make_unique<Impl>(options, *std::move(channel));
+  AUTOCFG_RETURN_IF_ERROR(CheckInventorySize(options.inventory));
+  AUTOCFG_ASSIGN_OR_RETURN(auto channel, OpenChannel(options.coordinator, options.insecure));
+  auto impl = std::make_unique<Impl>(options, std::move(channel));
   const auto session = impl->Register();
   if (!session.ok()) {
     const absl::Status& why = session.status();

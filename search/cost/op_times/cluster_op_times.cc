@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "search/cost/op_times/compute_model.h"
 #include "search/plan/hardware_flops.h"
@@ -31,7 +32,7 @@ absl::Status MissingRate(const ClusterSpec& cluster, const Precision& precision)
 
 absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(const ClusterSpec& cluster,
                                                                              const Precision& precision) {
-  if (absl::Status status = Validate(cluster); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Validate(cluster));
   const auto links = LinksOf(cluster);
   if (absl::IsUnimplemented(links.status())) return links.status();
   const NodeGroup& group = cluster.groups.front();
@@ -69,9 +70,7 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
   Precision compute = precision;
   compute.fp8_products = false;
   if (precision.fp8_products) {
-    auto output_layer = Create(cluster, compute);
-    if (!output_layer.ok()) return output_layer.status();
-    times->output_layer_ = *std::move(output_layer);
+    AUTOCFG_ASSIGN_OR_RETURN(times->output_layer_, Create(cluster, compute));
   }
   const double attention_peak = PeakFlops(group.device, compute).value_or(*peak);
   const auto attention = [&](double share) {

@@ -2,14 +2,15 @@
 
 #include <utility>
 
+#include "base/status_macros.h"
+
 namespace autocfg {
 
 absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> MeasuredOnLinks::Create(OpTimes measured,
                                                                                const ClusterSpec& cluster) {
-  const auto links = LinksOf(cluster);
-  if (!links.ok()) return links.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto links, LinksOf(cluster));
   return std::shared_ptr<const MeasuredOnLinks>(
-      new MeasuredOnLinks(std::move(measured), *links, cluster.groups.front().gpus_per_node));
+      new MeasuredOnLinks(std::move(measured), links, cluster.groups.front().gpus_per_node));
 }
 
 double MeasuredOnLinks::Seconds(const OpDesc& op, const ParallelPlan& plan) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 
 namespace autocfg {
@@ -43,7 +44,7 @@ absl::StatusOr<TimingOrder> OrderFinder::Run() {
     Wake(held_rank_);
     AdvanceAll();
   }
-  if (absl::Status status = CheckComplete(); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckComplete());
   Cut();
   return std::move(order_);
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/status_macros.h"
 
 namespace autocfg {
 namespace {
@@ -95,11 +96,10 @@ std::int64_t Skip(const TimingSegment& segment, const History& history, std::int
 }  // namespace
 
 absl::StatusOr<ProgramTimer> ProgramTimer::Create(const LoopedProgram& program) {
-  auto order = FindTimingOrder(program, /*with_actions=*/false);
-  if (!order.ok()) return order.status();
+  AUTOCFG_ASSIGN_OR_RETURN(auto order, FindTimingOrder(program, /*with_actions=*/false));
   std::vector<std::int64_t> times;
-  for (const TimingSegment& segment : order->segments) times.push_back(segment.times);
-  return ProgramTimer(std::make_shared<const Shared>(Shared{program.actions, *std::move(order)}),
+  for (const TimingSegment& segment : order.segments) times.push_back(segment.times);
+  return ProgramTimer(std::make_shared<const Shared>(Shared{program.actions, std::move(order)}),
                       std::move(times));
 }
 
@@ -170,22 +170,20 @@ TimedStep ProgramTimer::Run(const ActionSeconds& seconds, bool skip) const {
 }
 
 absl::StatusOr<TracedStep> TraceProgram(const Program& program, const ActionSeconds& seconds) {
-  const absl::StatusOr<LoopedProgram> looped = LoopsOf(program);
-  if (!looped.ok()) return looped.status();
-  const absl::StatusOr<TimingOrder> order = FindTimingOrder(*looped, /*with_actions=*/true);
-  if (!order.ok()) return order.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const LoopedProgram looped, LoopsOf(program));
+  AUTOCFG_ASSIGN_OR_RETURN(const TimingOrder order, FindTimingOrder(looped, /*with_actions=*/true));
   std::vector<double> values;
   Clocks ends;
-  const TimingSegment& segment = order->segments.front();
-  const std::vector<double> durations = Durations(looped->actions, *order, seconds);
+  const TimingSegment& segment = order.segments.front();
+  const std::vector<double> durations = Durations(looped.actions, order, seconds);
   RunSegment(segment, durations, {0}, values, ends);
 
   TracedStep step;
   step.compute_busy_s.resize(program.ranks.size());
-  step.rows.reserve(looped->actions.size());
-  for (std::size_t i = 0; i < looped->actions.size(); ++i) {
-    const LoopedProgram::RankAction& action = looped->actions[i];
-    const auto n = static_cast<std::size_t>(order->node_of_action[i]);
+  step.rows.reserve(looped.actions.size());
+  for (std::size_t i = 0; i < looped.actions.size(); ++i) {
+    const LoopedProgram::RankAction& action = looped.actions[i];
+    const auto n = static_cast<std::size_t>(order.node_of_action[i]);
     const double start = Start(segment.nodes[n], values.data()), end = values[1 + n];
     step.rows.push_back({action.rank, action.action.lane, action.index, start, end});
     step.step_time_s = std::max(step.step_time_s, end);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "fmt/format.h"
 
@@ -85,7 +86,7 @@ absl::Status Validate(const Calibration& calibration) {
     if (!std::isfinite(figure.prior) || !std::isfinite(figure.value) || !IsDeviation(figure.sigma))
       return Wrong("figures", "finite, with deviations from 0 to 10");
   }
-  if (absl::Status status = Validate("layers", calibration.layers); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Validate("layers", calibration.layers));
   return Validate("output_layers", calibration.output_layers);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -140,21 +141,21 @@ std::vector<FlagWord> WordsOfCommand(const ShellCommand& command, const ShellScr
 
 absl::Status ReadLaunchScript(std::string_view marker, SettingsText& settings) {
   const SlurmValues directives = SlurmDirectives(settings.text);
-  const auto script = ReadShellScript(settings.file, settings.text, SlurmEnvironment(directives));
-  if (!script.ok()) return script.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto script,
+                           ReadShellScript(settings.file, settings.text, SlurmEnvironment(directives)));
   std::optional<std::vector<FlagWord>> chosen;
   std::size_t chosen_at = 0;
   std::string unknown;  // why the options of a program cannot be known
-  for (const ShellCommand& command : script->commands) {
+  for (const ShellCommand& command : script.commands) {
     const std::string name = command.words.empty() ? "" : TextOf(command.words.front());
     if (name == "echo" || name == "printf") continue;  // it shows a command
     if ((name == "source" || name == ".") && command.words.size() > 1) {
       settings.notes.push_back(
           fmt::format("{}: {} is not read; what it sets is unknown here", settings.Place(command.at),
-                      base::Printable(WordOf(command.words[1], *script, command.at).text)));
+                      base::Printable(WordOf(command.words[1], script, command.at).text)));
       continue;
     }
-    std::vector<FlagWord> words = WordsOfCommand(command, *script);
+    std::vector<FlagWord> words = WordsOfCommand(command, script);
     const auto program = std::find_if(words.begin(), words.end(),
                                       [](const FlagWord& word) { return word.text.ends_with(".py"); });
     const bool trains = std::any_of(words.begin(), words.end(), [&](const FlagWord& word) {

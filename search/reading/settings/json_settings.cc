@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "base/json_reader.h"
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -125,9 +126,8 @@ class LeafReader : public nlohmann::json_sax<nlohmann::json> {
 }  // namespace
 
 absl::StatusOr<SettingsText> ReadJsonSettings(std::string_view file, std::string_view text) {
-  const auto json = base::ParseJson(file, text);
-  if (!json.ok()) return json.status();
-  if (!json->is_object()) return base::InvalidArgument(file, "it holds no JSON object; give one");
+  AUTOCFG_ASSIGN_OR_RETURN(const auto json, base::ParseJson(file, text));
+  if (!json.is_object()) return base::InvalidArgument(file, "it holds no JSON object; give one");
   SettingsText settings{.file = std::string(file), .text = std::string(text), .settings = {}};
   const char* reached = settings.text.data();
   const CountedText begin(settings.text.data(), &reached);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -193,7 +194,7 @@ void Interpolate(SettingsText& settings) {
 
 absl::StatusOr<SettingsText> ReadYamlSettings(std::string_view file, std::string_view text) {
   SettingsText settings{.file = std::string(file), .text = std::string(text), .settings = {}};
-  if (absl::Status status = YamlReader(settings).Read(); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(YamlReader(settings).Read());
   Interpolate(settings);
   return settings;
 }

@@ -15,6 +15,7 @@
 #include "SQLiteCpp/Exception.h"
 #include "absl/status/status.h"
 #include "base/os/atomic_file.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "server/store/output_file.h"
@@ -65,10 +66,9 @@ class Snapshot {
  public:
   // Also checks that there is a database to copy.
   static absl::StatusOr<Snapshot> Open(const std::string& database) {
-    auto reader = OpenSqliteReader(database);
-    if (!reader.ok()) return reader.status();
-    Snapshot snapshot(*std::move(reader));
-    if (absl::Status status = snapshot.Begin(); !status.ok()) return status;
+    AUTOCFG_ASSIGN_OR_RETURN(auto reader, OpenSqliteReader(database));
+    Snapshot snapshot(std::move(reader));
+    AUTOCFG_RETURN_IF_ERROR(snapshot.Begin());
     return snapshot;
   }
 
@@ -124,7 +124,7 @@ class Snapshot {
     try {
       // The first read begins the snapshot. As long as it lasts, commits do not make the copy start again.
       reader_.db->exec("BEGIN");
-      if (absl::Status status = CheckSqliteOrigin(*reader_.db, path()); !status.ok()) return status;
+      AUTOCFG_RETURN_IF_ERROR(CheckSqliteOrigin(*reader_.db, path()));
       bytes_ = BytesOf(*reader_.db);
       return reader_.db->execAndGet("PRAGMA user_version").getInt64() == 0 ? empty : absl::OkStatus();
     } catch (const SQLite::Exception& exception) {
@@ -165,18 +165,15 @@ absl::Status Examine(const std::string& temporary, const std::string& output,
 
 absl::StatusOr<Backup> BackUpSqlite(const std::string& database, const std::string& output,
                                     const BackupOptions& options) {
-  auto snapshot = Snapshot::Open(database);
-  if (!snapshot.ok()) return snapshot.status();
-  const auto checked = CheckOutputFile(output, snapshot->path(), options.replace);
-  if (!checked.ok()) return checked.status();
-  base::AtomicFile file(checked->path);
+  AUTOCFG_ASSIGN_OR_RETURN(auto snapshot, Snapshot::Open(database));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto checked, CheckOutputFile(output, snapshot.path(), options.replace));
+  base::AtomicFile file(checked.path);
   if (const std::error_code error = file.Open(0600); error) return CannotWriteOutput(output, error.value());
-  if (absl::Status status = snapshot->CopyTo(file, output, options.stop); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(snapshot.CopyTo(file, output, options.stop));
   Backup backup;
-  backup.database = snapshot->path();
-  snapshot->End();
-  if (absl::Status status = Examine(file.temporary(), output, options.stop, backup); !status.ok())
-    return status;
+  backup.database = snapshot.path();
+  snapshot.End();
+  AUTOCFG_RETURN_IF_ERROR(Examine(file.temporary(), output, options.stop, backup));
   if (options.stop && options.stop()) return Stopped();
   if (const std::error_code error = file.Finish(options.replace); error)
     return CannotWriteOutput(output, error.value());

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "proto/convert/device_convert.h"
 #include "proto/merge_results.h"
@@ -55,7 +56,7 @@ void SqliteStore::WriteCalibration(std::int64_t study, const Calibration& calibr
 
 absl::Status SqliteStore::EnqueueCalibration(std::int64_t study, const v1::Job& given,
                                              std::int64_t max_attempts, const Calibration& reused) {
-  if (absl::Status status = CheckJob(given, max_attempts); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckJob(given, max_attempts));
   return Write([&]() -> absl::Status {
     const std::optional<v1::Study> owner = FindStudy(study);
     if (!owner) return StudyNotFound(study);
@@ -101,7 +102,7 @@ absl::Status SqliteStore::ReuseCalibration(std::int64_t study, const Calibration
 
 absl::Status SqliteStore::DropCalibration(std::int64_t study) {
   return Write([&]() -> absl::Status {
-    if (absl::Status status = CheckStudy(study); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckStudy(study));
     if (Execute("DELETE FROM calibrations WHERE study = ? AND partial = 0", study) > 0) TouchStudy(study);
     return absl::OkStatus();
   });
@@ -109,7 +110,7 @@ absl::Status SqliteStore::DropCalibration(std::int64_t study) {
 
 absl::StatusOr<std::optional<Store::Calibration>> SqliteStore::GetCalibration(std::int64_t study) {
   return Read([&]() -> absl::StatusOr<std::optional<Calibration>> {
-    if (absl::Status status = CheckStudy(study); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckStudy(study));
     return ReadCalibration(study, /*partial=*/false);
   });
 }
@@ -117,7 +118,7 @@ absl::StatusOr<std::optional<Store::Calibration>> SqliteStore::GetCalibration(st
 absl::StatusOr<std::pair<v1::TrialState, std::string>> SqliteStore::CalibrationState(std::int64_t study) {
   using Answer = std::pair<v1::TrialState, std::string>;
   return Read([&]() -> absl::StatusOr<Answer> {
-    if (absl::Status status = CheckStudy(study); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckStudy(study));
     SQLite::Statement row = Query("SELECT state, message FROM jobs WHERE study = ? AND trial = 0", study);
     if (!row.executeStep()) return Answer(v1::TRIAL_STATE_UNSPECIFIED, "");
     return Answer(static_cast<v1::TrialState>(row.getColumn(0).getInt()), row.getColumn(1).getString());
@@ -236,7 +237,7 @@ absl::Status SqliteStore::KeepTimedOps(const std::string& lease_id, std::int64_t
       Parse(row.getColumn(4), asked);
       shares = row.getColumn(5).getInt64();
     }
-    if (absl::Status status = CheckAskedFor(asked, timed); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckAskedFor(asked, timed));
     if (shares != 1) return absl::OkStatus();
     Calibration kept;
     kept.result.set_device_overhead_bytes(timed.device_overhead_bytes());

@@ -7,6 +7,7 @@
 #include "SQLiteCpp/Database.h"
 #include "SQLiteCpp/Statement.h"
 #include "autocfg/v1/study_service.pb.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "server/names/names.h"
@@ -70,16 +71,15 @@ void FindProblems(SQLite::Database& db, bool known_version, std::vector<std::str
 }  // namespace
 
 absl::StatusOr<DatabaseCheck> CheckSqlite(const std::string& database, const std::function<bool()>& stop) {
-  auto reader = OpenSqliteReader(database);
-  if (!reader.ok()) return reader.status();
+  AUTOCFG_ASSIGN_OR_RETURN(auto reader, OpenSqliteReader(database));
   DatabaseCheck check;
-  check.database = reader->path;
-  if (reader->db == nullptr) return check;  // an empty file is an empty database
-  SQLite::Database& db = *reader->db;
+  check.database = reader.path;
+  if (reader.db == nullptr) return check;  // an empty file is an empty database
+  SQLite::Database& db = *reader.db;
   try {
     const StopWatch watch(db, stop);
     db.exec("BEGIN");
-    if (absl::Status status = CheckSqliteOrigin(db, reader->path); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckSqliteOrigin(db, reader.path));
     check.version = db.execAndGet("PRAGMA user_version").getInt64();
     const std::int64_t page = db.execAndGet("PRAGMA page_size").getInt64();
     check.bytes = page * db.execAndGet("PRAGMA page_count").getInt64();
@@ -93,7 +93,7 @@ absl::StatusOr<DatabaseCheck> CheckSqlite(const std::string& database, const std
     if ((exception.getErrorCode() & kPrimaryResultCode) == SQLITE_INTERRUPT)
       return absl::CancelledError("the check was stopped");
     if ((exception.getErrorCode() & kPrimaryResultCode) != SQLITE_CORRUPT)
-      return StatusOf(exception, reader->path);
+      return StatusOf(exception, reader.path);
     check.problems.push_back(base::OneLine(exception.what()));
   }
   return check;

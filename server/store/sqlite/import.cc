@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "server/names/names.h"
 #include "server/store/sqlite/sqlite_store_impl.h"
@@ -27,12 +28,11 @@ absl::Status CheckCopy(const Store::StudyCopy& copy) {
   std::set<std::int64_t> numbers;
   std::set<std::pair<std::string, std::int64_t>> plans;
   for (const v1::Trial& trial : copy.trials) {
-    const auto name = ParseTrialName(trial.name());
-    if (!name.ok()) return name.status();
+    AUTOCFG_ASSIGN_OR_RETURN(const auto name, ParseTrialName(trial.name()));
     if (!IsEnd(trial.state()))
-      return absl::InvalidArgumentError(fmt::format("trial {} has not ended", name->number));
-    if (!numbers.insert(name->number).second)
-      return absl::InvalidArgumentError(fmt::format("there are two trials {}", name->number));
+      return absl::InvalidArgumentError(fmt::format("trial {} has not ended", name.number));
+    if (!numbers.insert(name.number).second)
+      return absl::InvalidArgumentError(fmt::format("there are two trials {}", name.number));
     if (!plans.emplace(trial.plan_text(), trial.repeat()).second) {
       return absl::InvalidArgumentError(
           fmt::format("there are two trials of plan {}, repeat {}", trial.plan_text(), trial.repeat()));
@@ -41,7 +41,7 @@ absl::Status CheckCopy(const Store::StudyCopy& copy) {
     for (const v1::Attempt& attempt : trial.attempts()) {
       if (!IsEnd(attempt.state()) || !attempts.insert(attempt.number()).second) {
         return absl::InvalidArgumentError(fmt::format(
-            "attempt {} of trial {} has not ended, or is there twice", attempt.number(), name->number));
+            "attempt {} of trial {} has not ended, or is there twice", attempt.number(), name.number));
       }
     }
   }
@@ -140,7 +140,7 @@ void SqliteStore::AddTrial(std::int64_t study, const v1::Trial& given) {
 }
 
 absl::StatusOr<v1::Study> SqliteStore::ImportStudy(const StudyCopy& copy) {
-  if (absl::Status status = CheckCopy(copy); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckCopy(copy));
   return Write([&]() -> absl::StatusOr<v1::Study> {
     v1::Study study = copy.study;
     study.clear_name();

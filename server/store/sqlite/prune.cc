@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "server/store/sqlite/sqlite_store_impl.h"
 
@@ -163,21 +164,19 @@ absl::Status SqliteStore::PruneInSteps(const RetentionLimits& limits, double now
   }
   const auto too_large = [&]() -> absl::StatusOr<bool> {
     bool large = false;
-    const absl::Status read = run([&] {
+    AUTOCFG_RETURN_IF_ERROR(run([&] {
       pruned.bytes_after = BytesInUse();
       large = limits.bytes > 0 && pruned.bytes_after > limits.bytes;
       return absl::OkStatus();
-    });
-    if (!read.ok()) return read;
+    }));
     return large;
   };
   const auto while_too_large = [&](const auto& applies, const auto& act) -> absl::Status {
     for (EndedStudy& study : kept) {
       if (!applies(study)) continue;
-      const absl::StatusOr<bool> large = too_large();
-      if (!large.ok()) return large.status();
-      if (!*large) break;
-      if (absl::Status done = act(study); !done.ok()) return done;
+      AUTOCFG_ASSIGN_OR_RETURN(const bool large, too_large());
+      if (!large) break;
+      AUTOCFG_RETURN_IF_ERROR(act(study));
     }
     return absl::OkStatus();
   };
@@ -195,9 +194,8 @@ absl::Status SqliteStore::PruneInSteps(const RetentionLimits& limits, double now
 absl::StatusOr<Pruned> SqliteStore::Prune(const RetentionLimits& limits, double now_s, bool dry_run) {
   Pruned pruned;
   if (!dry_run) {
-    absl::Status status =
-        PruneInSteps(limits, now_s, pruned, [this](const PruneStep& step) { return Write(step); });
-    if (!status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(
+        PruneInSteps(limits, now_s, pruned, [this](const PruneStep& step) { return Write(step); }));
     return pruned;
   }
   // One transaction that is rolled back.

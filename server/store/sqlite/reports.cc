@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/fnv1a.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "proto/short_name.h"
@@ -91,7 +92,7 @@ absl::Status SqliteStore::RecordReport(const v1::ReportTrialRequest& report, dou
   const ShareEnd end = EndOf(report.outcome(), report.failure(), stopping);
   if (end == ShareEnd::kRuns) return absl::InvalidArgumentError("outcome is missing or unknown");
   if (end == ShareEnd::kMeasured) {
-    if (absl::Status status = CheckFits(asked, report); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckFits(asked, report));
   }
   // A report without device time counts its ranks from the lease to the end.
   if (report.measurement().device_s() > 0) held_s = report.measurement().device_s();
@@ -126,28 +127,28 @@ absl::Status SqliteStore::RecordReport(const v1::ReportTrialRequest& report, dou
 
 absl::Status SqliteStore::Report(const v1::ReportTrialRequest& report, double now_s) {
   // A rejection is itself stored, so it is a result of the transaction and not an error.
-  const absl::StatusOr<std::string> rejection = Write([&]() -> absl::StatusOr<std::string> {
-    const auto known = FindRequest(report.request_id(), kReport);
-    if (known && IsOf(*known, report)) return "";
-    std::string reason = RejectionOf(report);
-    if (reason.empty()) {
-      if (absl::Status status = RecordReport(report, now_s); !status.ok()) return status;
-      return reason;
-    }
-    Execute(
-        R"sql(
+  AUTOCFG_ASSIGN_OR_RETURN(
+      const std::string rejection, Write([&]() -> absl::StatusOr<std::string> {
+        const auto known = FindRequest(report.request_id(), kReport);
+        if (known && IsOf(*known, report)) return "";
+        std::string reason = RejectionOf(report);
+        if (reason.empty()) {
+          AUTOCFG_RETURN_IF_ERROR(RecordReport(report, now_s));
+          return reason;
+        }
+        Execute(
+            R"sql(
           INSERT INTO refused_reports
             (received_s, worker, epoch, lease_id, fencing_token, attempt, request_id, outcome, reason)
           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?))sql",
-        now_s, report.worker(), report.session_epoch(), report.lease_id(), report.fencing_token(),
-        report.attempt(), report.request_id(), static_cast<int>(report.outcome()), reason);
-    ++commit_.reports_rejected;
-    // The table of rejected reports kept its first name.
-    Execute("DELETE FROM refused_reports WHERE id <= last_insert_rowid() - ?", kept_rejections_);
-    return reason;
-  });
-  if (!rejection.ok()) return rejection.status();
-  if (!rejection->empty()) return absl::FailedPreconditionError("the report is rejected: " + *rejection);
+            now_s, report.worker(), report.session_epoch(), report.lease_id(), report.fencing_token(),
+            report.attempt(), report.request_id(), static_cast<int>(report.outcome()), reason);
+        ++commit_.reports_rejected;
+        // The table of rejected reports kept its first name.
+        Execute("DELETE FROM refused_reports WHERE id <= last_insert_rowid() - ?", kept_rejections_);
+        return reason;
+      }));
+  if (!rejection.empty()) return absl::FailedPreconditionError("the report is rejected: " + rejection);
   return absl::OkStatus();
 }
 

@@ -13,6 +13,7 @@
 
 #include "SQLiteCpp/Statement.h"
 #include "absl/cleanup/cleanup.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "server/store/sqlite/schema.h"
@@ -48,7 +49,7 @@ absl::Status MakeParent(const std::filesystem::path& path) {
 }
 
 absl::Status Prepare(SQLite::Database& db, const std::string& path, int max_pages) {
-  if (absl::Status status = CheckSqliteFile(db, path); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckSqliteFile(db, path));
   // Of a new file: space can be given back in small steps. Others change when they are written anew.
   db.exec("PRAGMA auto_vacuum = INCREMENTAL");
   if (max_pages > 0) (void)db.execAndGet(fmt::format("PRAGMA max_page_count = {}", max_pages)).getInt64();
@@ -62,7 +63,7 @@ absl::Status Prepare(SQLite::Database& db, const std::string& path, int max_page
   }
   if (db.execAndGet("PRAGMA application_id").getInt64() == 0)
     db.exec(fmt::format("PRAGMA application_id = {}", kApplicationId));
-  if (absl::Status status = Migrate(db, StoreMigrations(), path); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(Migrate(db, StoreMigrations(), path));
   db.exec("PRAGMA foreign_keys = ON");
   return absl::OkStatus();
 }
@@ -114,7 +115,7 @@ absl::Status CheckSqliteOrigin(SQLite::Database& db, const std::string& path) {
 }
 
 absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path) {
-  if (absl::Status status = CheckSqliteOrigin(db, path); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckSqliteOrigin(db, path));
   const std::string check = db.execAndGet("PRAGMA quick_check(1)").getString();
   if (check != "ok") {
     return absl::DataLossError(
@@ -161,7 +162,7 @@ absl::Status StatusOf(const SQLite::Exception& error, const std::string& path) {
 
 absl::StatusOr<SqliteFile> OpenSqliteFile(const std::string& given, int max_pages) {
   if (given.empty()) return absl::InvalidArgumentError("the database's path is empty; name a file with --db");
-  if (absl::Status status = MakeParent(given); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(MakeParent(given));
   std::error_code error;
   // Canonical, so that a file has one lock whatever path names it.
   const std::filesystem::path canonical = std::filesystem::weakly_canonical(given, error);
@@ -175,16 +176,14 @@ absl::StatusOr<SqliteFile> OpenSqliteFile(const std::string& given, int max_page
     return status;
   SqliteFile file;
   file.path = path;
-  auto lock = LockFile::Acquire(path + kLockSuffix, "database " + path);
-  if (!lock.ok()) return lock.status();
-  file.lock.emplace(*std::move(lock));
+  AUTOCFG_ASSIGN_OR_RETURN(auto lock, LockFile::Acquire(path + kLockSuffix, "database " + path));
+  file.lock.emplace(std::move(lock));
   absl::Cleanup refused = [&file] { file.lock->RemoveIfMade(); };
-  auto inode = InodeLock::Acquire(path);
-  if (!inode.ok()) return inode.status();
-  file.inode.emplace(*std::move(inode));
+  AUTOCFG_ASSIGN_OR_RETURN(auto inode, InodeLock::Acquire(path));
+  file.inode.emplace(std::move(inode));
   try {
     file.db = std::make_unique<SQLite::Database>(path, SQLite::OPEN_READWRITE, kBusyTimeoutMs);
-    if (absl::Status status = Prepare(*file.db, path, max_pages); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(Prepare(*file.db, path, max_pages));
   } catch (const SQLite::Exception& exception) {
     return StatusOf(exception, path);
   }
@@ -197,7 +196,7 @@ absl::StatusOr<SqliteFile> OpenSqliteMemory(int max_pages) {
   file.path = ":memory:";
   try {
     file.db = std::make_unique<SQLite::Database>(file.path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-    if (absl::Status status = Prepare(*file.db, file.path, max_pages); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(Prepare(*file.db, file.path, max_pages));
   } catch (const SQLite::Exception& exception) {
     return StatusOf(exception, file.path);
   }

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "server/store/sqlite/schema.h"
 #include "server/store/sqlite/sqlite_file.h"
@@ -37,7 +38,7 @@ absl::StatusOr<std::int64_t> ReadableSize(const std::string& path) {
 
 absl::Status Check(SQLite::Database& db, const std::string& path) {
   db.exec("PRAGMA query_only = ON");
-  if (absl::Status status = CheckSqliteFile(db, path); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckSqliteFile(db, path));
   const std::int64_t version = db.execAndGet("PRAGMA user_version").getInt64();
   const auto known = static_cast<std::int64_t>(StoreMigrations().size());
   if (version > 0 && version < known) {
@@ -74,9 +75,8 @@ absl::StatusOr<SqliteReader> OpenSqliteReader(const std::string& given) {
   const std::filesystem::path canonical = std::filesystem::weakly_canonical(given, error);
   SqliteReader reader;
   reader.path = error ? given : canonical.string();
-  const auto size = ReadableSize(reader.path);
-  if (!size.ok()) return size.status();
-  if (*size == 0) return reader;
+  AUTOCFG_ASSIGN_OR_RETURN(const auto size, ReadableSize(reader.path));
+  if (size == 0) return reader;
   reader.immutable = IsWholeWithoutLog(reader.path);
   try {
     reader.db =
@@ -91,14 +91,13 @@ absl::StatusOr<SqliteReader> OpenSqliteReader(const std::string& given) {
 }
 
 absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStoreReadOnly(const std::string& path) {
-  auto reader = OpenSqliteReader(path);
-  if (!reader.ok()) return reader.status();
-  if (reader->db == nullptr) return OpenMemoryStore();
+  AUTOCFG_ASSIGN_OR_RETURN(auto reader, OpenSqliteReader(path));
+  if (reader.db == nullptr) return OpenMemoryStore();
   SqliteFile file;
-  file.path = std::move(reader->path);
-  file.db = std::move(reader->db);
+  file.path = std::move(reader.path);
+  file.db = std::move(reader.db);
   try {
-    if (absl::Status status = Check(*file.db, file.path); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(Check(*file.db, file.path));
     // Created, but its first transaction is not committed yet.
     if (file.db->execAndGet("PRAGMA user_version").getInt64() == 0) return OpenMemoryStore();
   } catch (const SQLite::Exception& exception) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "SQLiteCpp/Transaction.h"
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "server/store/sqlite/sqlite_store_impl.h"
 
@@ -21,15 +22,13 @@ constexpr std::size_t kMostTogether = 64;  // writes in a transaction, so that n
 
 absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStore(const std::string& path,
                                                        const SqliteOptions& options) {
-  auto file = OpenSqliteFile(path, options.max_pages);
-  if (!file.ok()) return file.status();
-  return std::make_unique<SqliteStore>(*std::move(file), options);
+  AUTOCFG_ASSIGN_OR_RETURN(auto file, OpenSqliteFile(path, options.max_pages));
+  return std::make_unique<SqliteStore>(std::move(file), options);
 }
 
 absl::StatusOr<std::unique_ptr<Store>> OpenMemoryStore(const SqliteOptions& options) {
-  auto file = OpenSqliteMemory(options.max_pages);
-  if (!file.ok()) return file.status();
-  return std::make_unique<SqliteStore>(*std::move(file), options);
+  AUTOCFG_ASSIGN_OR_RETURN(auto file, OpenSqliteMemory(options.max_pages));
+  return std::make_unique<SqliteStore>(std::move(file), options);
 }
 
 void SqliteStore::CommitInTurn(PendingWrite& write) {

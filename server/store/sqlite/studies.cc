@@ -1,6 +1,7 @@
 // Studies and change cursors.
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "proto/short_name.h"
 #include "server/names/names.h"
@@ -74,7 +75,7 @@ absl::StatusOr<v1::Study> SqliteStore::Create(const std::string& request_id, con
       return *std::move(unfinished);
     }
   }
-  if (absl::Status status = CheckLimitsOf(given.owner()); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckLimitsOf(given.owner()));
   v1::Study study = given;
   study.clear_name();
   study.set_state(v1::STUDY_STATE_CREATED);
@@ -214,8 +215,7 @@ absl::StatusOr<std::vector<std::int64_t>> SqliteStore::StudiesInState(v1::StudyS
 }
 
 absl::StatusOr<v1::Study> SqliteStore::WriteStudy(v1::Study study, v1::StudyState before) {
-  const auto id = ParseStudyName(study.name());
-  if (!id.ok()) return id.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto id, ParseStudyName(study.name()));
   if (IsEnd(before) && study.state() != before) {
     return absl::FailedPreconditionError(
         fmt::format("{} has ended ({}) and cannot change its state", study.name(), ShortName(before)));
@@ -223,13 +223,13 @@ absl::StatusOr<v1::Study> SqliteStore::WriteStudy(v1::Study study, v1::StudyStat
   v1::Study stored = study;
   stored.clear_name();
   Execute("UPDATE studies SET state = ?, study = ? WHERE id = ?", static_cast<int>(study.state()), stored,
-          *id);
+          id);
   if (IsEnd(study.state()) && !IsEnd(before)) {
-    CancelOpenJobs(*id);
-    DropDoneJobs(*id, 0);
+    CancelOpenJobs(id);
+    DropDoneJobs(id, 0);
   }
   if (study.state() != before) change_.work = true;
-  TouchStudy(*id);
+  TouchStudy(id);
   return study;
 }
 
@@ -245,7 +245,7 @@ absl::StatusOr<v1::Study> SqliteStore::ModifyStudy(std::int64_t id,
     }
     if (RequestIdTaken(extra.request_id)) return RequestIdReused(extra.request_id);
     v1::Study edited = *study;
-    if (absl::Status status = edit(edited); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(edit(edited));
     // Fields that identify the study do not change.
     edited.set_name(study->name());
     *edited.mutable_spec() = study->spec();

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "proto/convert/step_timeline.h"
 #include "server/store/sqlite/sqlite_store_impl.h"
 
@@ -69,7 +70,7 @@ void SqliteStore::DropTimelinesBut(std::int64_t study, const std::set<std::int64
 absl::StatusOr<std::optional<Store::TrialTimeline>> SqliteStore::FindTimeline(std::int64_t study,
                                                                               const std::string& plan_text) {
   return Read([&]() -> absl::StatusOr<std::optional<TrialTimeline>> {
-    if (absl::Status status = CheckStudy(study); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckStudy(study));
     SQLite::Statement row = Query(
         R"sql(
           SELECT l.trial, t.repeat, l.timeline

@@ -1,6 +1,7 @@
 // Trials and the job queue.
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "proto/short_name.h"
 #include "server/names/names.h"
@@ -124,12 +125,11 @@ void SqliteStore::InsertTrial(std::int64_t study, std::int64_t number, const v1:
 
 absl::StatusOr<v1::Trial> SqliteStore::EnqueueTrial(std::int64_t study, const v1::Trial& given,
                                                     const v1::Job& given_job, std::int64_t max_attempts) {
-  if (absl::Status status = CheckJob(given_job, max_attempts); !status.ok()) return status;
+  AUTOCFG_RETURN_IF_ERROR(CheckJob(given_job, max_attempts));
   if (given.plan_text().empty()) return absl::InvalidArgumentError("trial.plan_text is empty");
   return Write([&]() -> absl::StatusOr<v1::Trial> {
-    auto known = FindTrial(study, given);
-    if (!known.ok()) return known.status();
-    if (known->has_value()) return **std::move(known);
+    AUTOCFG_ASSIGN_OR_RETURN(auto known, FindTrial(study, given));
+    if (known.has_value()) return *std::move(known);
     const std::int64_t number = NextTrial(study);
     v1::Trial trial = given;
     trial.set_state(v1::TRIAL_STATE_QUEUED);
@@ -231,7 +231,7 @@ absl::StatusOr<v1::Trial> SqliteStore::GetTrial(std::int64_t study, std::int64_t
 absl::StatusOr<std::vector<v1::Trial>> SqliteStore::ListTrials(std::int64_t study, std::int64_t after,
                                                                const ListLimit& limit) {
   return Read([&]() -> absl::StatusOr<std::vector<v1::Trial>> {
-    if (absl::Status status = CheckStudy(study); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckStudy(study));
     SQLite::Statement rows =
         Query((std::string(kTrialColumns) + "AND number > ? ORDER BY number LIMIT ?").c_str(), study, after,
               limit.count);
@@ -256,7 +256,7 @@ void SqliteStore::CancelOpenJobs(std::int64_t study) {
 
 absl::Status SqliteStore::CancelJobs(std::int64_t study) {
   return Write([&]() -> absl::Status {
-    if (absl::Status status = CheckStudy(study); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(CheckStudy(study));
     CancelOpenJobs(study);
     return absl::OkStatus();
   });

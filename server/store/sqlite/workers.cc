@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "server/names/names.h"
 #include "server/store/sqlite/sqlite_store_impl.h"
@@ -185,7 +186,7 @@ absl::StatusOr<WorkerRecord> SqliteStore::GetWorker(const std::string& worker) {
 absl::Status SqliteStore::SetLeaving(const WorkerSession& session, std::optional<double> leaves_s) {
   return Read([&]() -> absl::Status {
     if (!leaves_s && !leaving_.contains(session.worker)) return absl::OkStatus();
-    if (absl::Status status = SessionStatus(session); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(SessionStatus(session));
     if (leaves_s) {
       leaving_[session.worker] = {session.epoch, *leaves_s};
     } else {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/status_macros.h"
 #include "search/text/cluster_json.h"
 
 namespace autocfg {
@@ -20,9 +21,8 @@ constexpr const char* kRow = "24,2048,16,1024,16,4,1,2,2,410.5\n";
 
 absl::StatusOr<Measurements> Parse(const std::string& csv, const std::string& defaults = "vocab=51200",
                                    const char* cluster = "a100-80gb-sxm:1x8") {
-  const auto columns = ParseColumnDefaults(defaults);
-  if (!columns.ok()) return columns.status();
-  return ParseMeasurements(csv, *columns, *PresetCluster(cluster));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto columns, ParseColumnDefaults(defaults));
+  return ParseMeasurements(csv, columns, *PresetCluster(cluster));
 }
 
 std::string Refusal(const std::string& csv, const std::string& defaults = "vocab=51200") {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "server/names/names.h"
 #include "server/store/store.h"
@@ -28,24 +29,21 @@ class SmallStudy {
     worker.set_boot_id("boot");
     worker.mutable_inventory()->set_slots(2);
     worker.mutable_inventory()->set_device_kind("cpu");
-    const auto epoch = store.RegisterWorker(worker, now_s_);
-    if (!epoch.ok()) return epoch.status();
-    session_ = {kWorker, *epoch};
+    AUTOCFG_ASSIGN_OR_RETURN(const auto epoch, store.RegisterWorker(worker, now_s_));
+    session_ = {kWorker, epoch};
 
     v1::Study given;
     given.set_fingerprint("small");
-    const auto made = store.CreateStudy("create", given, now_s_);
-    if (!made.ok()) return made.status();
-    study_ = *ParseStudyName(made->name());
-    if (absl::Status status = Move(store, v1::STUDY_STATE_RUNNING, "start"); !status.ok()) return status;
+    AUTOCFG_ASSIGN_OR_RETURN(const auto made, store.CreateStudy("create", given, now_s_));
+    study_ = *ParseStudyName(made.name());
+    AUTOCFG_RETURN_IF_ERROR(Move(store, v1::STUDY_STATE_RUNNING, "start"));
 
     v1::Job calibration;
     calibration.set_ranks(1);
     calibration.set_device("cpu");
     calibration.mutable_calibrate()->set_time_budget_s(1);
     calibration.mutable_calibrate()->add_ops()->set_kind("matmul");
-    if (absl::Status status = store.EnqueueCalibration(study_, calibration, 100, {}); !status.ok())
-      return status;
+    AUTOCFG_RETURN_IF_ERROR(store.EnqueueCalibration(study_, calibration, 100, {}));
     for (int plan = 1; plan <= kPlans; ++plan) {
       v1::Trial trial;
       trial.set_plan_text(fmt::format("mbs={}", plan));
@@ -60,33 +58,30 @@ class SmallStudy {
       queued_ = std::max(queued_, plan);
     }
     // Leases that did not reach the worker, because the call failed after its commit.
-    if (absl::Status status = store.KeepOnly(session_, Held(), now_s_); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(store.KeepOnly(session_, Held(), now_s_));
     while (true) {
       if (!lease_) {
-        if (absl::Status status = Take(store); !status.ok()) return status;
+        AUTOCFG_RETURN_IF_ERROR(Take(store));
         if (!lease_) break;
       }
-      if (absl::Status status = Work(store); !status.ok()) return status;
+      AUTOCFG_RETURN_IF_ERROR(Work(store));
     }
     return Conclude(store);
   }
 
   // Returns what the study has found: the answer, and how each trial ended.
   static absl::StatusOr<std::string> Answer(Store& store) {
-    const auto study = store.GetStudy(1);
-    if (!study.ok()) return study.status();
+    AUTOCFG_ASSIGN_OR_RETURN(const auto study, store.GetStudy(1));
     std::string answer =
-        fmt::format("state {}, best {}\n", static_cast<int>(study->state()), study->best().plan_text());
-    const auto trials = store.ListTrials(1, 0, 100);
-    if (!trials.ok()) return trials.status();
-    for (const v1::Trial& trial : *trials) {
+        fmt::format("state {}, best {}\n", static_cast<int>(study.state()), study.best().plan_text());
+    AUTOCFG_ASSIGN_OR_RETURN(const auto trials, store.ListTrials(1, 0, 100));
+    for (const v1::Trial& trial : trials) {
       answer += fmt::format("{} {} {} {}\n", trial.name(), trial.plan_text(), static_cast<int>(trial.state()),
                             trial.measured().median_step_time_s());
     }
-    const auto calibration = store.GetCalibration(1);
-    if (!calibration.ok()) return calibration.status();
+    AUTOCFG_ASSIGN_OR_RETURN(const auto calibration, store.GetCalibration(1));
     return answer +
-           fmt::format("calibrated {}\n", calibration->has_value() ? (*calibration)->result.ops_size() : 0);
+           fmt::format("calibrated {}\n", calibration.has_value() ? calibration->result.ops_size() : 0);
   }
 
   // Returns what the store has lost of what it acknowledged; empty: nothing.
@@ -147,11 +142,8 @@ class SmallStudy {
                                           lease_->fencing_token, now_s_, 10);
     if (absl::IsFailedPrecondition(renewed.status()) && Reported(store)) return Done();
     if (!renewed.ok()) return renewed.status();
-    if (const auto ended = store.ExpireLeases(now_s_); !ended.ok()) return ended.status();
-    if (absl::Status status = store.AppendLog(lease_->lease_id, lease_->fencing_token, std::string(600, 'l'));
-        !status.ok()) {
-      return status;
-    }
+    AUTOCFG_RETURN_IF_ERROR(store.ExpireLeases(now_s_).status());
+    AUTOCFG_RETURN_IF_ERROR(store.AppendLog(lease_->lease_id, lease_->fencing_token, std::string(600, 'l')));
     v1::ReportTrialRequest report;
     report.set_worker(lease_->session.worker);
     report.set_session_epoch(lease_->session.epoch);
@@ -170,7 +162,7 @@ class SmallStudy {
       report.mutable_measurement()->add_step_time_s(seconds);
       report.mutable_measurement()->set_median_step_time_s(seconds);
     }
-    if (absl::Status status = store.Report(report, now_s_); !status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(store.Report(report, now_s_));
     return Done();
   }
 
@@ -191,10 +183,9 @@ class SmallStudy {
   }
 
   absl::Status Conclude(Store& store) {
-    const auto trials = store.ListTrials(study_, 0, 100);
-    if (!trials.ok()) return trials.status();
+    AUTOCFG_ASSIGN_OR_RETURN(const auto trials, store.ListTrials(study_, 0, 100));
     double least = 0;
-    for (const v1::Trial& trial : *trials) {
+    for (const v1::Trial& trial : trials) {
       if (trial.state() != v1::TRIAL_STATE_MEASURED)
         return absl::InternalError(fmt::format("{} has not ended", trial.name()));
       if (least != 0 && trial.measured().median_step_time_s() >= least) continue;

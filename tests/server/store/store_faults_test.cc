@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -57,10 +58,8 @@ class StoreFaults : public testing::Test {
   // Opens the store if it is closed, and runs the study.
   static absl::Status Advance(Place& place) {
     if (place.store == nullptr) {
-      auto store = OpenSqliteStore(place.path);
-      if (!store.ok()) return store.status();
-      place.store = *std::move(store);
-      if (const auto granted = place.store->GrantAnew(100, 10); !granted.ok()) return granted.status();
+      AUTOCFG_ASSIGN_OR_RETURN(place.store, OpenSqliteStore(place.path));
+      AUTOCFG_RETURN_IF_ERROR(place.store->GrantAnew(100, 10).status());
       EXPECT_EQ(place.study.Lost(*place.store), "");
     }
     return place.study.Run(*place.store);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "base/status_macros.h"
 #include "server/names/names.h"
 #include "server/store/store.h"
 
@@ -21,10 +22,9 @@ inline absl::Status SetStudyState(Store& store, std::int64_t study, v1::StudySta
 
 // Replaces the stored study of the same name by `study`.
 inline absl::Status ReplaceStudy(Store& store, const v1::Study& study) {
-  const auto id = ParseStudyName(study.name());
-  if (!id.ok()) return id.status();
+  AUTOCFG_ASSIGN_OR_RETURN(const auto id, ParseStudyName(study.name()));
   return store
-      .ModifyStudy(*id,
+      .ModifyStudy(id,
                    [&study](v1::Study& edited) {
                      edited = study;
                      return absl::OkStatus();
