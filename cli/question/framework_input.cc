@@ -77,10 +77,11 @@ absl::Status FollowScript(const std::string& script, const std::string& from, So
 
 absl::StatusOr<Source> LoadSource(const std::string& file, const std::string& from) {
   AUTOCFG_RETURN_IF_ERROR(CheckFrom(from));
-  AUTOCFG_ASSIGN_OR_RETURN(auto text, ReadTextFile(file));
+  auto text = ReadTextFile(file);
+  if (!text.ok()) return text.status();
   Source source{.name = std::filesystem::path(file).filename().string(),
-                .framework = std::string(FrameworkOf(text)),
-                .text = std::move(text)};
+                .framework = std::string(FrameworkOf(*text)),
+                .text = *std::move(text)};
   if (source.framework.empty() && IsScript(source.name, source.text)) {
     AUTOCFG_RETURN_IF_ERROR(FollowScript(file, from, source));
   }

@@ -130,13 +130,14 @@ absl::StatusOr<SettingsText> ReadSettings(std::string_view framework, std::strin
 
 absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::string_view file,
                                                std::string_view text, const ReadingOptions& options) {
-  AUTOCFG_ASSIGN_OR_RETURN(auto settings, ReadSettings(framework, file, text));
+  auto settings = ReadSettings(framework, file, text);
+  if (!settings.ok()) return settings.status();
   FrameworkRun result{.framework = std::string(framework),
                       .model = {},
                       .workload = {},
                       .plan = {},
-                      .notes = settings.notes,
-                      .settings = std::move(settings)};
+                      .notes = settings->notes,
+                      .settings = *std::move(settings)};
   SettingReader read(result.settings);
   RunDraft run;
   FindReader(framework)->run(options, read, run);
