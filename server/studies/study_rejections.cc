@@ -44,8 +44,8 @@ absl::Status ListRejected(Store& store, std::int64_t study, std::int64_t most, c
     *known = StudyOpTimes{.times = std::make_shared<const NominalTimes>(),
                           .device_overhead_bytes = DeviceOverheadBytes(problem->cluster)};
   }
-  const auto space = PlannedSpace(problem->model, problem->workload, problem->cluster, problem->space,
-                                  problem->options, watch);
+  const auto space =
+      PlannedSpace(problem->model, problem->workload, problem->cluster, problem->space, problem->options);
   if (!space.ok()) return space.status();
   CostModel costs(problem->model, problem->workload, problem->cluster, (*known)->times,
                   (*known)->device_overhead_bytes, problem->options.memory_margin);
