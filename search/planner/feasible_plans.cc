@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -20,11 +19,6 @@ bool SameLayout(const ParallelPlan& a, const ParallelPlan& b) {
          a.virtual_stages == b.virtual_stages;
 }
 
-std::uint32_t Kibibytes(std::int64_t bytes) {
-  return static_cast<std::uint32_t>(
-      std::min<std::int64_t>((bytes + 1023) / 1024, std::numeric_limits<std::uint32_t>::max()));
-}
-
 // Returns the bytes of a list of plans, without room to grow.
 std::size_t ListBytes(std::size_t plans) { return plans * sizeof(FeasiblePlan); }
 
@@ -36,131 +30,111 @@ void Grow(std::vector<FeasiblePlan>& plans) {
   plans.reserve(plans.size() + std::max<std::size_t>(64, more));
 }
 
-// Returns how many legal plans may follow; 0 ends before the next one. Asked by Collector before the first
-// plan, after each plan that it keeps, and once as many came. `look`: asks the watch first.
-using BeforePlans = std::function<std::int64_t(bool look)>;
+// Returns whether a legal plan may follow. `look`: asks the watch first.
+using BeforePlan = std::function<bool(bool look)>;
 
 // Adds the plans of a walk to those found.
 class Collector {
  public:
   Collector(const SearchSpace& space, CostModel& costs, std::int64_t arena_bytes, FeasiblePlans& into,
-            BeforePlans before, const VisitRejected& rejected)
+            BeforePlan before, const VisitRejected& rejected)
       : arena_bytes_(arena_bytes),
         into_(into),
         before_(std::move(before)),
         rejected_(rejected),
         run_(space, costs) {}
 
-  // Adds the plans of a run; called in the space's order. Returns how many it went through.
-  std::int64_t Add(const ParallelPlan& run, std::span<const SearchSpace::RecomputeValue> values) {
-    Begin(run);
-    run_.Set(run, values);
-    const bool sends_whole = !run.scatter_gather && scatter_gather_.redundant(run).empty();
-    std::int64_t allowed = 0, passed = 0;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (allowed == 0) {
-        pace_.Passed(run, std::exchange(passed, 0));
-        const bool look = pace_.PlansLeft(run) == 0;
-        if (look) pace_.Looked();
-        allowed = std::min(before_(look), pace_.PlansLeft(run));
-        if (allowed == 0) return static_cast<std::int64_t>(i);
+  // Adds the plan with the first of the values that fits. Called in the space's order. Returns whether the
+  // budget had room for it.
+  bool Add(const ParallelPlan& plan, std::span<const SearchSpace::RecomputeValue> values) {
+    const bool look = pace_.PlansLeft(plan) == 0;
+    if (look) pace_.Looked();
+    if (!before_(look)) return false;
+    pace_.Passed(plan, 1);
+    Begin(plan);
+    run_.Set(plan, values);
+    ++legal_;
+    const std::size_t last = values.size() - 1, least = LeastThatFits(last);
+    if (run_.IsDuplicate(least)) {
+      ++dropped_;
+      // Plans that recompute more than this one also recompute more than its twin.
+      if (values[least].mode != Recompute::kSelective) {
+        if (const std::int32_t twin = FindInGroup(run_.At(least)); twin != kNoPlan) less_ = twin;
       }
-      --allowed;
-      ++passed;
-      ++legal_;
-      std::int32_t index = kNoPlan;
-      if (run_.IsDuplicate(i)) {
-        ++dropped_;
-        // Plans that recompute more than this one also recompute more than its twin.
-        if (values[i].mode != Recompute::kSelective) twins_.push_back(i);
-      } else {
-        index = Keep(i, sends_whole ? kNoPlan : FindWhole(values[i]));
-        if (index != kNoPlan) allowed = 0;  // their memory may be used up
-      }
-      if (sends_whole) whole_.push_back({values[i], index});
+    } else {
+      Keep(least, last, values[least].mode);
     }
-    pace_.Passed(run, passed);
-    if (rejected_) FindTwin();  // the run may go on
-    twins_.clear();
-    return static_cast<std::int64_t>(values.size());
+    return true;
   }
 
   std::int64_t legal() const { return legal_; }
   std::int64_t dropped() const { return dropped_; }
 
  private:
-  // A plan that sends whole messages. Layers are balanced by the stage times without messages between stages
-  // and their arrival. The plan with scatter_gather therefore has the same split.
-  struct Whole {
-    SearchSpace::RecomputeValue value;
-    std::int32_t index;  // kNoPlan: does not fit, or is a duplicate
-  };
-
-  // A run may come in parts, with illegal plans between.
-  void Begin(const ParallelPlan& run) {
-    if (!SameLayout(run, previous_)) group_ = into_.plans.size();
-    previous_.recompute = run.recompute;
-    previous_.recompute_layers = run.recompute_layers;
-    if (previous_ == run) return;
-    family_ = nullptr;
+  void Begin(const ParallelPlan& plan) {
+    if (!SameLayout(plan, previous_)) group_ = into_.plans.size();
+    previous_.recompute = plan.recompute;
+    previous_.recompute_layers = plan.recompute_layers;
+    if (previous_ == plan) return;  // they differ in a named value of recompute
     less_ = kNoPlan;
-    next_whole_ = 0;
-    previous_.scatter_gather = run.scatter_gather;
-    if (previous_ != run) whole_.clear();
-    previous_ = run;
+    previous_ = plan;
   }
 
-  // Returns the plan that differs only in scatter_gather, if it fits. Both are enumerated in the same order.
-  std::int32_t FindWhole(const SearchSpace::RecomputeValue& value) {
-    for (std::size_t i = next_whole_; i < whole_.size(); ++i) {
-      if (whole_[i].value != value) continue;
-      next_whole_ = i;
-      return whole_[i].index;
+  bool Fits(std::size_t i) { return run_.Arena(i) <= arena_bytes_; }
+
+  // Returns the first value that fits; the last one if none does.
+  std::size_t LeastThatFits(std::size_t last) {
+    std::size_t i = 0;
+    if (run_.HasOneSplit() && last > 1) {
+      // From the first full:K on, each layer changes the memory by as much.
+      if (Fits(0)) return 0;
+      if (Fits(1)) return 1;
+      if (!Fits(last)) return last;
+      i = 1;
+      for (std::size_t fits = last; fits - i > 1;) {
+        const std::size_t middle = i + (fits - i) / 2;
+        (Fits(middle) ? fits : i) = middle;
+      }
+      return i + 1;
     }
-    return kNoPlan;
+    while (i < last && !Fits(i)) ++i;
+    return i;
   }
 
-  // Returns the plan's index, or kNoPlan.
-  std::int32_t Keep(std::size_t i, std::int32_t sends_whole) {
-    const std::int64_t bytes = run_.Arena(i);
-    if (!into_.smallest || bytes < into_.smallest_bytes) {
-      into_.smallest = run_.At(i);
-      into_.smallest_bytes = bytes;
+  void Keep(std::size_t i, std::size_t last, Recompute mode) {
+    const std::int64_t bytes = run_.Arena(i), least_bytes = std::min(bytes, run_.Arena(last));
+    if (!into_.smallest || least_bytes < into_.smallest_bytes) {
+      into_.smallest = run_.At(least_bytes < bytes ? last : i);
+      into_.smallest_bytes = least_bytes;
     }
     if (bytes > arena_bytes_) {
       ++into_.out_of_memory;
       if (rejected_ && !rejected_(run_.At(i), std::nullopt)) rejected_ = nullptr;
-      return kNoPlan;
+      return;
     }
-    FindTwin();
     const ParallelPlan& resolved = run_.At(i);
     const std::int32_t less_work = less_ == kNoPlan ? FindLowerZero(resolved) : less_;
-    // Uneven splits depend on what is recomputed.
-    const bool even = resolved.split == SplitMode::kEven;
-    if (even && family_ == nullptr) family_ = into_.table.FamilyOf(resolved);
-    const CompactPlan packed = even ? into_.table.Pack(resolved, *family_) : into_.table.Pack(resolved);
+    const CompactPlan packed = into_.table.Pack(resolved);
     const auto index = static_cast<std::int32_t>(into_.plans.size());
     Grow(into_.plans);
-    into_.plans.push_back(
-        {.plan = packed, .less_work = less_work, .sends_whole = sends_whole, .arena_kib = Kibibytes(bytes)});
+    into_.plans.push_back({.plan = packed,
+                           .less_work = less_work,
+                           .sends_whole = resolved.scatter_gather ? FindWhole(resolved) : kNoPlan,
+                           .arena_kib = Kibibytes(bytes),
+                           .least_kib = Kibibytes(least_bytes)});
     const auto variant = static_cast<std::size_t>(packed.variant);
     if (last_of_variant_.size() <= variant)
       last_of_variant_.resize(std::max(variant + 1, 2 * variant), kNoPlan);
     last_of_variant_[variant] = index;
     // Later plans may recompute more. Selective recompute is skipped, since full:1 may recompute less.
-    if (resolved.recompute != Recompute::kSelective) less_ = index;
-    return index;
+    if (mode != Recompute::kSelective) less_ = index;
   }
 
-  // Sets less_ to the twin of the latest duplicate since it was set, if one of them fits.
-  void FindTwin() {
-    for (; !twins_.empty(); twins_.pop_back()) {
-      const std::int32_t twin = FindInGroup(run_.At(twins_.back()));
-      if (twin == kNoPlan) continue;
-      less_ = twin;
-      twins_.clear();
-      return;
-    }
+  // Returns the plan that differs in scatter_gather alone. Layers are balanced by the stage times without
+  // messages between stages and their arrival, so that both have one split.
+  std::int32_t FindWhole(ParallelPlan plan) const {
+    plan.scatter_gather = false;
+    return FindInGroup(plan);
   }
 
   // Returns the plan that differs only in a lower zero of at least 1, and in the values that are covered
@@ -194,20 +168,15 @@ class Collector {
     return last != kNoPlan && static_cast<std::size_t>(last) >= group_ ? last : kNoPlan;
   }
 
-  const PlanOption& scatter_gather_ = *FindPlanOption("scatter_gather");
   const std::int64_t arena_bytes_;
   FeasiblePlans& into_;
-  const BeforePlans before_;
+  const BeforePlan before_;
   WatchPace pace_;
   VisitRejected rejected_;
   ResolvedRun run_;
   ParallelPlan previous_{{.tp = 0}};
-  PlanTable::Family* family_ = nullptr;  // of the run's plans with an even split, once one is kept
-  std::size_t group_ = 0;                // index of the first plan with the layout at hand
+  std::size_t group_ = 0;  // index of the first plan with the layout at hand
   std::int32_t less_ = kNoPlan;
-  std::vector<std::size_t> twins_;  // duplicates of the run since less_ was set
-  std::vector<Whole> whole_;  // that are the same as the current plan in all but recompute and scatter_gather
-  std::size_t next_whole_ = 0;
   // By variant of the table: the index of the last plan that has it.
   std::vector<std::int32_t> last_of_variant_;
   std::int64_t legal_ = 0, dropped_ = 0;
@@ -294,12 +263,11 @@ class Finder {
     Collector collector(
         space_, costs_, arena_bytes_, found_,
         [&](bool look) {
-          if (look && !Look(std::max(enumerated, legal()), found_.plans.size())) return std::int64_t{0};
-          return is_left() ? most_ - legal() : 0;
+          return (!look || Look(std::max(enumerated, legal()), found_.plans.size())) && is_left();
         },
         rejected_);
     collecting = &collector;
-    const SearchSpace::VisitRun visit = [&](const ParallelPlan& plan, const auto& values) {
+    const SearchSpace::VisitPlan visit = [&](const ParallelPlan& plan, const auto& values) {
       return collector.Add(plan, values);
     };
     const SearchSpace::GoOn go_on = [&](const SearchSpace::Counts& so_far) {
@@ -389,13 +357,9 @@ class Finder {
       return goes_on();
     };
     Collector collector(space_, costs, arena_bytes_, found,
-                        [&](bool look) {
-                          if (look && !look_on()) return std::int64_t{0};
-                          return is_left() ? most_ - collecting->legal() : 0;
-                        },
-                        {});
+                        [&](bool look) { return (!look || look_on()) && is_left(); }, {});
     collecting = &collector;
-    const SearchSpace::VisitRun visit = [&](const ParallelPlan& plan, const auto& values) {
+    const SearchSpace::VisitPlan visit = [&](const ParallelPlan& plan, const auto& values) {
       return collector.Add(plan, values);
     };
     const SearchSpace::GoOn go_on = [&](const SearchSpace::Counts&) { return look_on() && is_left(); };

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <optional>
 
 #include "search/planner/pareto_front.h"
+#include "search/planner/plans/resolved_run.h"
 
 namespace autocfg {
 
@@ -113,7 +115,7 @@ std::vector<TimedPlan> LazyTimes::Fastest(CostModel& costs, FeasiblePlans& feasi
   return fastest;
 }
 
-absl::Status LazyTimes::TimeFront(CostModel& costs, FeasiblePlans& feasible,
+absl::Status LazyTimes::TimeFront(CostModel& costs, FeasiblePlans& feasible, const SearchSpace& space,
                                   const PlanningWatch& watch) const {
   const std::vector<FeasiblePlan>& plans = feasible.plans;
   if (plans.empty()) return absl::OkStatus();
@@ -158,6 +160,36 @@ absl::Status LazyTimes::TimeFront(CostModel& costs, FeasiblePlans& feasible,
   bool goes_on = true;
   for (std::size_t n = 0; n < first.size() && goes_on; ++n) goes_on = consider(first[n]);
   for (std::size_t i = 0; i < plans.size() && goes_on; ++i) goes_on = consider(i);
+  // Then those that recompute more. They take no less time than the plan with the least recomputation, and
+  // no less memory than the deepest, which rules most of them out at once.
+  DeeperPlans deeper(costs, space);
+  for (std::size_t i = 0; i < plans.size() && goes_on; ++i) {
+    const FeasiblePlan& plan = plans[i];
+    if (plan.least_kib == plan.arena_kib || front.Beats(plan.SecondsAtLeast(), plan.least_kib)) continue;
+    if (RaiseBound(costs, feasible, i) && front.Beats(plan.SecondsAtLeast(), plan.least_kib)) continue;
+    if (watch && !watch(progress)) goes_on = false;
+    const ParallelPlan least = feasible.PlanAt(i);
+    const double factor = Time(costs, feasible, i) / costs.EstimatedSeconds(least, costs.host_op_s());
+    deeper.Set(least);
+    const auto visit = [&](const auto& self, std::size_t begin, std::size_t end) -> void {
+      if (begin == end || front.Beats(factor * deeper.SecondsAtLeast(begin), deeper.Kib(end - 1))) return;
+      if (end - begin > 1) {
+        const std::size_t middle = begin + (end - begin) / 2;
+        self(self, middle, end);
+        return self(self, begin, middle);
+      }
+      const ParallelPlan other = deeper.At(begin);
+      const double seconds = factor * costs.EstimatedSeconds(other, costs.host_op_s());
+      if (!std::isfinite(seconds) || front.Beats(seconds, deeper.Kib(begin))) return;
+      front.Offer({seconds, deeper.Kib(begin), plans.size() + feasible.deeper.size()});
+      feasible.deeper.push_back({.plan = feasible.table.Pack(other),
+                                 .less_work = static_cast<std::int32_t>(i),
+                                 .arena_kib = deeper.Kib(begin),
+                                 .least_kib = plan.least_kib,
+                                 .step_time_s = seconds});
+    };
+    visit(visit, 0, deeper.size());
+  }
   return goes_on ? absl::OkStatus() : PlanningStopped(progress);
 }
 

@@ -42,8 +42,10 @@ class LazyTimes {
   // of them by two billionths or less.
   std::vector<TimedPlan> Fastest(CostModel& costs, FeasiblePlans& feasible, std::size_t limit) const;
 
-  // Times all plans that no other beats in both time and memory. Cancelled once `watch` says no.
-  absl::Status TimeFront(CostModel& costs, FeasiblePlans& feasible, const PlanningWatch& watch = {}) const;
+  // Times all plans that no other beats in both time and memory, also of those that recompute more than they
+  // must, which it adds to feasible.deeper. Cancelled once `watch` says no.
+  absl::Status TimeFront(CostModel& costs, FeasiblePlans& feasible, const SearchSpace& space,
+                         const PlanningWatch& watch = {}) const;
 
  private:
   // Returns what the estimate of a plan with less_work is multiplied by.

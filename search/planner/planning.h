@@ -52,10 +52,8 @@ class WatchPace {
   std::int64_t work_ = kWorkPerLook;
 };
 
-// The most that planning takes. A space with more plans than that is first thinned
-// (SearchSpace::ThinRecompute), then cut off. The default space of GPT-3 175B on 512 ranks takes 0.6 s of CPU
-// time and 100 MB of a process on two cores if nothing is measured: two million plans, and about as many
-// under split=auto that are the same as others.
+// The most that planning takes: a space with more plans is cut off. The default space of GPT-3 175B on 512
+// ranks has 160,000 legal plans, and about as many under split=auto that are the same as others.
 struct PlanningBudget {
   std::int64_t plans = 4'000'000;             // legal plans of a model of up to kPlainLayers layers
   std::int64_t cases = 20'000'000;            // combinations of everything but recompute

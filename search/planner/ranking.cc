@@ -37,15 +37,22 @@ RankedPlan RankedCandidate(const SearchState& s, std::size_t i) {
   return ranked;
 }
 
-RankedPlan RankedOther(const SearchState& s, std::size_t i) {
-  RankedPlan ranked;
-  ranked.plan = s.feasible.PlanAt(i);
-  ranked.predicted = s.RawPrediction(i);
+RankedPlan RankedOther(const SearchState& s, const ParallelPlan& plan, const Prediction& raw) {
+  RankedPlan ranked{.plan = plan, .predicted = raw, .median_step_time_s = {}};
   if (s.calibrated) {
     const Correction correction = s.recalibration.For(ranked.plan, ranked.predicted.breakdown);
     ranked.predicted = Corrected(ranked.predicted, correction);
   }
   return ranked;
+}
+
+// Returns the prediction of a feasible plan; those that recompute more come after the others.
+Prediction OtherPrediction(const SearchState& s, std::size_t i) {
+  if (i < s.feasible.plans.size()) return s.RawPrediction(i);
+  i -= s.feasible.plans.size();
+  Prediction p = s.costs->Estimate(s.feasible.DeeperAt(i));
+  Scale(p, s.feasible.deeper[i].step_time_s / p.step_time_s);
+  return p;
 }
 
 }  // namespace
@@ -88,7 +95,8 @@ std::vector<RankedPlan> RankPlans(SearchState& s, std::size_t limit) {
   for (const std::size_t tier : {0u, 1u}) {
     for (const auto& [seconds, i] : tiers[tier]) ranking.push_back(RankedCandidate(s, i));
   }
-  for (const auto& [seconds, i] : tiers[2]) ranking.push_back(RankedOther(s, i));
+  for (const auto& [seconds, i] : tiers[2])
+    ranking.push_back(RankedOther(s, s.feasible.PlanAt(i), s.RawPrediction(i)));
   return ranking;
 }
 
@@ -105,20 +113,30 @@ std::vector<RankedPlan> MemoryFront(const SearchState& s, std::size_t limit) {
   // Other plans are slower than all candidates, so they are of the front only if they take less memory. Their
   // corrections are computed for these alone.
   // All plans of the front are timed (SearchLoop::SetCalibration).
-  for (std::size_t i = 0; i < s.feasible.plans.size(); ++i) {
-    const FeasiblePlan& plan = s.feasible.plans[i];
-    if (is_candidate[i] || !plan.IsTimed()) continue;
+  const std::size_t candidates = s.candidates.size(), least = s.feasible.plans.size();
+  const auto offer = [&](const FeasiblePlan& plan, std::size_t i) {
+    if (!plan.IsTimed()) return;
     double seconds = plan.step_time_s;
-    if (!s.candidates.empty()) {
-      if (plan.arena_kib >= front.LeastMemory()) continue;
-      seconds *= std::exp(s.recalibration.For(s.feasible.PlanAt(i), s.RawPrediction(i).breakdown).log_mean);
+    if (candidates > 0) {
+      if (plan.arena_kib >= front.LeastMemory()) return;
+      const ParallelPlan other = s.feasible.table.Unpack(plan.plan);
+      seconds *= std::exp(s.recalibration.For(other, OtherPrediction(s, i).breakdown).log_mean);
     }
-    front.Offer({seconds, plan.arena_kib, s.candidates.size() + i});
+    front.Offer({seconds, plan.arena_kib, candidates + i});
+  };
+  for (std::size_t i = 0; i < least; ++i) {
+    if (!is_candidate[i]) offer(s.feasible.plans[i], i);
   }
+  for (std::size_t i = 0; i < s.feasible.deeper.size(); ++i) offer(s.feasible.deeper[i], least + i);
   std::vector<RankedPlan> plans;
   for (const ParetoFront::Point& point : front.Points(limit)) {
-    plans.push_back(point.index < s.candidates.size() ? RankedCandidate(s, point.index)
-                                                      : RankedOther(s, point.index - s.candidates.size()));
+    if (point.index < candidates) {
+      plans.push_back(RankedCandidate(s, point.index));
+      continue;
+    }
+    const std::size_t i = point.index - candidates;
+    plans.push_back(RankedOther(s, i < least ? s.feasible.PlanAt(i) : s.feasible.DeeperAt(i - least),
+                                OtherPrediction(s, i)));
   }
   return plans;
 }

@@ -56,17 +56,11 @@ SearchLoop::~SearchLoop() = default;
 
 absl::StatusOr<SearchSpace> PlannedSpace(const ModelSpec& model, const Workload& workload,
                                          const ClusterSpec& cluster, const AxisValues& space,
-                                         const SearchOptions& options, const PlanningWatch& watch) {
-  absl::StatusOr<SearchSpace> plans = SearchSpace::Create(model, workload, RankCount(cluster), space,
-                                                          {.predict_only = options.predict_only,
-                                                           .hides_collectives = HidesCollectives(cluster),
-                                                           .framework = FrameworkRules(cluster.engine.name)});
-  if (!plans.ok()) return plans.status();
-  const bool thinned = plans->ThinRecompute(
-      options.budget.PlansOf(model.layers), options.budget.cases,
-      [&](const SearchSpace::Counts& counts) { return !watch || watch({.enumerated = counts.enumerated}); });
-  if (!thinned) return PlanningStopped({});
-  return plans;
+                                         const SearchOptions& options) {
+  return SearchSpace::Create(model, workload, RankCount(cluster), space,
+                             {.predict_only = options.predict_only,
+                              .hides_collectives = HidesCollectives(cluster),
+                              .framework = FrameworkRules(cluster.engine.name)});
 }
 
 absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Workload& workload,
@@ -83,7 +77,7 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
       return absl::InvalidArgumentError(fmt::format("{} is {}; it must not be negative", name, value));
   }
   AUTOCFG_RETURN_IF_ERROR(CheckMemoryMargin(options.memory_margin));
-  AUTOCFG_ASSIGN_OR_RETURN(SearchSpace plans, PlannedSpace(model, workload, cluster, space, options, watch));
+  AUTOCFG_ASSIGN_OR_RETURN(SearchSpace plans, PlannedSpace(model, workload, cluster, space, options));
 
   auto state = std::make_unique<SearchState>();
   state->model = model;
@@ -107,16 +101,11 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
 
 std::string SearchLoop::LeftOut() const {
   const SearchState& s = *state_;
-  const std::int64_t step = s.space.RecomputeStep();
   const std::string most = fmt::format("the space has more plans than the {} that a search goes through",
                                        s.options.budget.PlansOf(s.model.layers));
   constexpr std::string_view kNarrow = "name values with --space, such as mbs=1,2,4";
   if (const std::optional<MeshOptions>& at = s.feasible.cut_off_at)
     return fmt::format("{}: it was cut off at tp={}, pp={}; {}", most, at->tp, at->pp, kNarrow);
-  if (step >= s.model.layers && step > 1)
-    return fmt::format("{}: recompute=full:K was left out; {}", most, kNarrow);
-  if (step > 1)
-    return fmt::format("{}: of recompute=full:K, only multiples of {} were taken; {}", most, step, kNarrow);
   return "";
 }
 
@@ -132,8 +121,15 @@ std::vector<OpDesc> SearchLoop::CalibrationOps() const {
   std::set<Key> seen;
   for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
     ParallelPlan plan = feasible.PlanAt(i);
-    if (seen.insert({plan.mesh(), plan.layer(), plan.messages(), plan.states()}).second)
-      plans.push_back(std::move(plan));
+    const auto add = [&] {
+      if (seen.insert({plan.mesh(), plan.layer(), plan.messages(), plan.states()}).second)
+        plans.push_back(plan);
+    };
+    add();
+    // With the calibrated memory, it may fit only if it recomputes.
+    if (!state_->space.DerivesRecompute() || plan.recompute == Recompute::kFull) continue;
+    plan.recompute = Recompute::kFull;
+    add();
   }
   return ListCalibrationOps(state_->model, state_->workload, plans);
 }
@@ -174,7 +170,7 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
       PredictTimes(*s.costs, s.feasible, s.watch, s.Threads(), lazy ? &s.times : nullptr);
   absl::Status status = timed.status();
   // The front is part of most answers, and its times may take long: here the watch is asked.
-  if (status.ok() && lazy) status = s.times.TimeFront(*s.costs, s.feasible, s.watch);
+  if (status.ok()) status = s.times.TimeFront(*s.costs, s.feasible, s.space, s.watch);
   if (!status.ok()) {
     if (found) return status;
     // Finds them again, for another try.
@@ -248,7 +244,10 @@ absl::Status SearchLoop::Observe(const ParallelPlan& plan, std::int64_t repeat, 
       if (!sample.slice) s.PredictHiddenComm(i);  // unless Next did
       s.Measured(i, repeat, sample);
       break;
-    case TrialOutcome::kOutOfMemory: s.Fail(i, "measured_out_of_memory"); break;
+    case TrialOutcome::kOutOfMemory:
+      s.Fail(i, "measured_out_of_memory");
+      s.Deepen(i);
+      break;
     case TrialOutcome::kFailed: s.Fail(i, "failed"); break;
     case TrialOutcome::kTimedOut: s.Fail(i, "timed_out"); break;
     case TrialOutcome::kLost: s.Lost(i, "lost"); break;

@@ -51,12 +51,12 @@ struct SearchOptions {
   double (*thread_cpu_seconds)() = nullptr;  // of the calling thread; null: HelperCpuSeconds stays 0
 };
 
-// Returns the space that a search with these options goes through, thinned to its budget. If the cluster's
-// engine is a training framework that files are written for, only plans that it can express. InvalidArgument
-// and Unimplemented: as of SearchSpace::Create. Cancelled once `watch` says no.
+// Returns the space that a search with these options goes through. If the cluster's engine is a training
+// framework that files are written for, only plans that it can express. InvalidArgument and Unimplemented: as
+// of SearchSpace::Create.
 absl::StatusOr<SearchSpace> PlannedSpace(const ModelSpec& model, const Workload& workload,
                                          const ClusterSpec& cluster, const AxisValues& space,
-                                         const SearchOptions& options, const PlanningWatch& watch = {});
+                                         const SearchOptions& options);
 
 inline constexpr std::size_t kMostCandidates = 20'000;
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/statistics.h"
+#include "search/planner/plans/resolved_run.h"
 #include "search/planner/recalibrated_chances.h"
 #include "search/planner/recalibration/recalibration.h"
 #include "search/planner/slice.h"
@@ -221,6 +222,27 @@ void SearchState::Fail(std::size_t i, const std::string& reason) {
 
 void SearchState::Lost(std::size_t i, const std::string& reason) {
   if (++records[i].lost > kMostLost) GiveUp(i, reason);
+}
+
+void SearchState::Deepen(std::size_t i) {
+  DeeperPlans deeper(*costs, space);
+  deeper.Set(candidates[i].plan);
+  if (deeper.size() == 0) return;
+  const std::size_t least = records[i].feasible;
+  FeasiblePlan plan = feasible.plans[least];
+  const ParallelPlan next = deeper.At(0);
+  if (std::any_of(candidates.begin(), candidates.end(),
+                  [&](const CandidatePlan& c) { return c.plan == next; }))
+    return;
+  plan.plan = feasible.table.Pack(next);
+  plan.less_work = static_cast<std::int32_t>(least);
+  plan.sends_whole = kNoPlan;
+  plan.arena_kib = deeper.Kib(0);
+  plan.step_time_s *= costs->Estimate(next).step_time_s / costs->Estimate(candidates[i].plan).step_time_s;
+  feasible.plans.push_back(plan);
+  records.push_back(
+      {.feasible = feasible.plans.size() - 1, .raw = RawPrediction(feasible.plans.size() - 1), .steps = {}});
+  candidates.push_back({.plan = next, .predicted = records.back().raw, .measured_s = {}, .less_work = i});
 }
 
 void SearchState::GiveUp(std::size_t i, const std::string& reason) {

@@ -104,6 +104,9 @@ struct SearchState {
   void Fail(std::size_t i, const std::string& reason);
   void Lost(std::size_t i, const std::string& reason);
 
+  // Adds the candidate that recomputes as little more as possible, if the depth is derived.
+  void Deepen(std::size_t i);
+
  private:
   // Returns the time that the candidate's next trial is expected to measure: as before, else as predicted.
   double ExpectedSeconds(std::size_t i) const;

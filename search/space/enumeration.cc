@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -41,10 +40,7 @@ std::size_t LevelOf(std::string_view name, const std::vector<std::string_view>& 
 // one to report.
 class SearchSpace::Enumeration {
  public:
-  // The legal cases of a space, by the layers of their largest stage.
-  using Cases = std::map<std::int64_t, std::int64_t>;
-
-  Enumeration(const SearchSpace& space, const VisitRun& visit, const GoOn& go_on,
+  Enumeration(const SearchSpace& space, const VisitPlan& visit, const GoOn& go_on,
               const VisitIllegal& visit_illegal = {}, std::int64_t cases = 0)
       : space_(space), visit_(visit), go_on_(go_on), visit_illegal_(visit_illegal), looked_(cases) {
     std::vector<std::string_view> variants;
@@ -101,7 +97,6 @@ class SearchSpace::Enumeration {
     if (part.mesh != plan_.mesh()) {
       static_cast<MeshOptions&>(plan_) = part.mesh;
       combinations_.clear();
-      legal_combinations_ = 0;
       alike_combinations_.clear();
       MakeCombinations(0, kNone);
       if (!MakeSplits()) return counts_.complete = false;
@@ -119,12 +114,6 @@ class SearchSpace::Enumeration {
 
   const Counts& counts() const { return counts_; }
   std::int64_t cases() const { return looked_; }
-
-  // Adds to `cases` in place of visiting plans. Rules that read recompute are not checked.
-  Counts CountCases(Cases& cases) {
-    cases_ = &cases;
-    return Run();
-  }
 
  private:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
@@ -279,7 +268,6 @@ class SearchSpace::Enumeration {
     if (index == variants_.size()) {
       broken = FirstBroken(variant_rules_, broken);
       combinations_.push_back({plan_, broken});
-      if (broken == kNone) ++legal_combinations_;
       const auto alike = std::find_if(alike_combinations_.begin(), alike_combinations_.end(),
                                       [&](const AlikeCombinations& known) {
                                         return known.broken == broken && known.attention == plan_.attention;
@@ -335,8 +323,7 @@ class SearchSpace::Enumeration {
   // Counts all combinations of a layout that breaks a rule.
   bool CountCombinations(std::size_t outer) {
     for (const AlikeCombinations& alike : alike_combinations_) {
-      Count(std::min(outer, alike.broken),
-            alike.count * static_cast<std::int64_t>(RecomputeValues(alike.attention).size()));
+      Count(std::min(outer, alike.broken), alike.count * PlansOf(RecomputeValues(alike.attention)));
     }
     return variants_.empty() || GoesOn(static_cast<std::int64_t>(combinations_.size()));
   }
@@ -345,17 +332,13 @@ class SearchSpace::Enumeration {
     legal_values_ = {};
     // The visitor of illegal plans may end its calls meanwhile.
     const bool at_once = !visit_illegal_;
-    if (cases_ != nullptr && outer == kNone && at_once && other_variant_rules_.empty()) {
-      (*cases_)[most_layers_] += legal_combinations_;
-      return GoesOn(static_cast<std::int64_t>(combinations_.size()));
-    }
     const auto is_counted = [&](std::size_t broken) {
       return at_once && outer == kNone && broken != kNone && CountsAtOnce(broken);
     };
     std::int64_t counted = 0;
     for (const AlikeCombinations& alike : alike_combinations_) {
       if (!is_counted(alike.broken)) continue;
-      Count(alike.broken, alike.count * static_cast<std::int64_t>(RecomputeValues(alike.attention).size()));
+      Count(alike.broken, alike.count * PlansOf(RecomputeValues(alike.attention)));
       counted += alike.count;
     }
     if (!GoesOn(counted)) return false;
@@ -370,18 +353,15 @@ class SearchSpace::Enumeration {
 
   bool VisitRecomputes(std::size_t outer) {
     if (!GoesOn()) return false;
-    if (cases_ != nullptr) {
-      if (outer == kNone) ++(*cases_)[most_layers_];
-      return true;
-    }
     const std::vector<RecomputeValue>& values = RecomputeValues(plan_.attention);
     if (!visit_illegal_ && IsDecided(outer)) {
-      Count(outer, static_cast<std::int64_t>(values.size()));
+      Count(outer, PlansOf(values));
       return true;
     }
     if (!visit_illegal_ && outer == kNone && recompute_rules_of_layout_) return VisitLegalValues(values);
     const std::size_t level = kVariants + variants_.size();
     legal_.clear();
+    if (space_.recompute_derived_) return VisitDerived(values, outer);
     for (const RecomputeValue& value : values) {
       plan_.recompute = value.mode;
       plan_.recompute_layers = value.layers;
@@ -413,8 +393,32 @@ class SearchSpace::Enumeration {
         }
       }
     }
-    for (const std::size_t broken : known.broken) Count(broken, 1);
-    return known.values.empty() || Visit(known.values);
+    if (space_.recompute_derived_ && !known.values.empty()) return Take(known.values);
+    for (const std::size_t broken : known.broken) {
+      Count(broken, 1);
+      if (space_.recompute_derived_) return true;
+    }
+    return Visit(known.values);
+  }
+
+  // Visits the plan with the depths that are legal. If none is, the plan is illegal for what the least breaks.
+  bool VisitDerived(const std::vector<RecomputeValue>& values, std::size_t outer) {
+    std::size_t first_broken = kNone;
+    for (const RecomputeValue& value : values) {
+      plan_.recompute = value.mode;
+      plan_.recompute_layers = value.layers;
+      const std::size_t broken = FirstBroken(kVariants + variants_.size(), outer);
+      if (broken == kNone) {
+        legal_.push_back(value);
+      } else if (first_broken == kNone) {
+        first_broken = broken;
+      }
+    }
+    if (!legal_.empty()) return Take(legal_);
+    plan_.recompute = values.front().mode;
+    plan_.recompute_layers = values.front().layers;
+    CountOne(rules_[first_broken]->reason, plan_);
+    return true;
   }
 
   bool VisitLegal() {
@@ -424,10 +428,22 @@ class SearchSpace::Enumeration {
     return all;
   }
 
-  bool Visit(const std::vector<RecomputeValue>& values) {
-    const std::int64_t taken = visit_(plan_, values);
-    counts_.enumerated += taken;
-    return taken == static_cast<std::int64_t>(values.size());
+  // Visits a plan for each value.
+  bool Visit(std::span<const RecomputeValue> values) {
+    for (; !values.empty(); values = values.subspan(1)) {
+      if (!Take(values.first(1))) return false;
+    }
+    return true;
+  }
+
+  bool Take(std::span<const RecomputeValue> values) {
+    if (!visit_(plan_, values)) return false;
+    ++counts_.enumerated;
+    return true;
+  }
+
+  std::int64_t PlansOf(const std::vector<RecomputeValue>& values) const {
+    return space_.recompute_derived_ ? 1 : static_cast<std::int64_t>(values.size());
   }
 
   const std::vector<RecomputeValue>& RecomputeValues(Attention attention) {
@@ -440,10 +456,9 @@ class SearchSpace::Enumeration {
   }
 
   const SearchSpace& space_;
-  const VisitRun& visit_;
+  const VisitPlan& visit_;
   const GoOn& go_on_;
   VisitIllegal visit_illegal_;      // empty: illegal plans are counted only
-  Cases* cases_ = nullptr;          // if legal cases are counted only
   std::int64_t looked_, made_ = 0;  // cases, splits
   std::vector<RecomputeValue> legal_;
   // Of the layout at hand, by attention.
@@ -468,9 +483,8 @@ class SearchSpace::Enumeration {
   std::vector<std::pair<std::int64_t, std::vector<SplitCase>>>
       splits_;                    // by virtual stages, of the pp at hand
   std::int64_t most_layers_ = 0;  // of the split at hand
-  // Of the mesh at hand, in order; the number of those that break no rule; all of them, by the rule.
+  // Of the mesh at hand, in order; all of them, by the rule that they break.
   std::vector<Combination> combinations_;
-  std::int64_t legal_combinations_ = 0;
   std::vector<AlikeCombinations> alike_combinations_;
   // By attention, then the layers of the largest stage; made when first needed.
   std::array<std::vector<std::vector<RecomputeValue>>, kAttentionCount> recompute_values_;
@@ -487,7 +501,7 @@ SearchSpace::PartList SearchSpace::Parts() const {
   return {std::move(meshes), micro_batch_};
 }
 
-SearchSpace::Walk::Walk(const SearchSpace& space, const VisitRun& visit, const GoOn& go_on,
+SearchSpace::Walk::Walk(const SearchSpace& space, const VisitPlan& visit, const GoOn& go_on,
                         const VisitIllegal& visit_illegal, std::int64_t cases)
     : enumeration_(std::make_unique<Enumeration>(space, visit, go_on, visit_illegal, cases)) {}
 SearchSpace::Walk::~Walk() = default;
@@ -499,46 +513,13 @@ std::int64_t SearchSpace::Walk::cases() const { return enumeration_->cases(); }
 SearchSpace::Counts SearchSpace::ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit,
                                               const GoOn& go_on, const VisitIllegal& visit_illegal) const {
   ParallelPlan plan;
-  const VisitRun visit_run = [&](const ParallelPlan& run, std::span<const RecomputeValue> values) {
+  const VisitPlan visit_first = [&](const ParallelPlan& run, std::span<const RecomputeValue> values) {
     plan = run;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      plan.recompute = values[i].mode;
-      plan.recompute_layers = values[i].layers;
-      if (!visit(plan)) return static_cast<std::int64_t>(i);
-    }
-    return static_cast<std::int64_t>(values.size());
+    plan.recompute = values.front().mode;
+    plan.recompute_layers = values.front().layers;
+    return visit(plan);
   };
-  return Enumeration(*this, visit_run, go_on, visit_illegal).Run();
-}
-
-bool SearchSpace::ThinRecompute(std::int64_t most, std::int64_t most_cases, const GoOn& go_on) {
-  if (!recompute_every_) return true;
-  Enumeration::Cases cases;
-  bool stopped = false;
-  std::int64_t looks = 0;
-  const GoOn counts_on = [&](const Counts& counts) {
-    stopped = go_on && !go_on(counts);
-    return !stopped && ++looks * kCasesPerLook < most_cases;
-  };
-  const bool counted = Enumeration(*this, {}, counts_on).CountCases(cases).complete;
-  if (stopped) return false;
-  // those that are named or none, full, and every full:K below the layers of the stage
-  const auto values = static_cast<std::int64_t>(recompute_.size()) + 1;
-  const auto plans = [&cases, values](std::int64_t step) {
-    std::int64_t sum = 0;
-    for (const auto& [layers, count] : cases)
-      sum += count * (values + std::max<std::int64_t>(layers - 1, 0) / step);
-    return sum;
-  };
-  if (counted && plans(1) <= most) return true;
-  std::int64_t too_small = 1, step = std::max<std::int64_t>(model_.layers, 1);  // no full:K is left
-  if (!counted || plans(step) > most) too_small = step - 1;
-  while (step - too_small > 1) {
-    const std::int64_t middle = too_small + (step - too_small) / 2;
-    (plans(middle) <= most ? step : too_small) = middle;
-  }
-  recompute_step_ = step;
-  return true;
+  return Enumeration(*this, visit_first, go_on, visit_illegal).Run();
 }
 
 }  // namespace autocfg

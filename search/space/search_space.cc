@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "search/plan/model_stages.h"
 #include "search/space/axis_ranges.h"
 
 namespace autocfg {
@@ -171,6 +172,7 @@ absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<st
   }
   if (name == "recompute") {
     recompute_every_ = every_recompute;
+    recompute_derived_ = false;
     recompute_.clear();
     for (const ParallelPlan& plan : plans) {
       if (!every_recompute || plan.recompute != Recompute::kFull)
@@ -350,11 +352,37 @@ std::vector<SearchSpace::RecomputeValue> SearchSpace::RecomputeChoices(Attention
   }
   if (values.size() > 1) SortRecompute(values);
   if (recompute_every_) {  // the last values in their order
-    for (std::int64_t k = recompute_step_; k < most_layers; k += recompute_step_)
-      values.push_back({Recompute::kFull, k});
+    for (std::int64_t k = 1; k < most_layers; ++k) values.push_back({Recompute::kFull, k});
     values.push_back({Recompute::kFull, 0});
   }
   return values;
+}
+
+SearchSpace::Deeper SearchSpace::DeeperThan(const ParallelPlan& plan) const {
+  Deeper deeper{plan, {}};
+  if (!recompute_derived_) return deeper;
+  ParallelPlan& run = deeper.plan;
+  if (!HoldsSplit(plan)) {
+    run.split = SplitMode::kAuto;
+    run.split_layers.clear();
+  }
+  const std::int64_t most_layers = run.split == SplitMode::kExplicit
+                                       ? *std::max_element(run.split_layers.begin(), run.split_layers.end())
+                                       : (model_.layers + StageCount(run) - 1) / StageCount(run);
+  for (const RecomputeValue& value : RecomputeChoices(run.attention, most_layers)) {
+    const bool more =
+        value.mode == Recompute::kFull &&
+        (plan.recompute == Recompute::kNone ||
+         (plan.recompute_layers > 0 && (value.layers == 0 || value.layers > plan.recompute_layers)));
+    if (!more) continue;
+    run.recompute = value.mode;
+    run.recompute_layers = value.layers;
+    const PlanCase plan_case{model_, workload_, ranks_, run};
+    if (std::none_of(options_.framework.begin(), options_.framework.end(),
+                     [&](const LegalityRule& rule) { return rule.broken(plan_case); }))
+      deeper.values.push_back(value);
+  }
+  return deeper;
 }
 
 std::vector<std::string_view> OptionsLeftOut(const AxisValues& named, bool hides_collectives) {

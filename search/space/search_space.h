@@ -43,14 +43,17 @@ class SearchSpace {
  public:
   // Axes are the options of the table, by their text or JSON names. Axes that are not named take: tp, pp, dp
   // the divisors of `ranks`; mbs the divisors of the global batch; schedule all that can be predicted or run;
-  // vpp 1 (gpipe, 1f1b) and the divisors of the layers from 2 on (interleaved); split even and auto;
-  // recompute none, full and full:K for every K below the layers of the plan's largest stage (of an even
-  // spread, rounded up, under split=auto); every other option its default, or all values if its row says so
-  // (PlanOption::searched, needs_hiding).
+  // vpp 1 (gpipe, 1f1b) and the divisors of the layers from 2 on (interleaved); split even and auto; every
+  // other option its default, or all values if its row says so (PlanOption::searched, needs_hiding).
+  //
+  // recompute is derived unless it is named: a plan of the space leaves its depth open. The depths are none,
+  // full:K for every K below the layers of the plan's largest stage (of an even spread, rounded up, under
+  // split=auto), and full. Whoever goes through the space chooses one.
   //
   // A value may be a range (axis_ranges.h): "1-4", or alone "<=4", ">=2", "<8", ">1". Of a size it holds
   // those that the axis takes if it is not named (dp_shard: divisors of `ranks`), else the choices of the
-  // row. recompute also takes "full:*": full:K for every K as above, and full.
+  // row. recompute also takes "full:*": full:K for every K as above, and full. Named values of recompute are
+  // enumerated as those of other options are.
   //
   // InvalidArgument, with the subject "space", names an unknown axis (with the nearest names), an axis named
   // twice, a value that it does not take, sizes none of which make up `ranks`, or schedules none of which go
@@ -71,13 +74,6 @@ class SearchSpace {
   using GoOn = std::function<bool(const Counts&)>;
   static constexpr std::int64_t kCasesPerLook = 4096;
 
-  // Bounds the legal plans: if the space has more than `most`, the default values full:K are taken in steps
-  // of RecomputeStep() layers, the smallest step that suffices. Named values of recompute stay. Goes through
-  // at most `most_cases` cases to count plans; if there are more, or if no step suffices, only none and full
-  // remain. Returns false, without effect, once `go_on` has.
-  bool ThinRecompute(std::int64_t most, std::int64_t most_cases, const GoOn& go_on = {});
-  std::int64_t RecomputeStep() const { return recompute_step_; }  // 1: every K
-
   // What each range was read as: "tp<=4 is tp=1,2,4".
   const std::vector<std::string>& RangeTexts() const { return ranges_; }
 
@@ -87,7 +83,7 @@ class SearchSpace {
   using VisitIllegal = std::function<bool(const ParallelPlan&, IllegalReason)>;
 
   // Calls `visit` for every legal plan of the space in canonical form, each once, until it or `go_on` returns
-  // false.
+  // false. A plan whose depth of recompute is derived has the least one that is legal.
   // Counts the illegal ones by the first rule that they break (FindIllegality): many at once, unless
   // `visit_illegal` is to see each. The rules of a framework count as kNotExpressible, and come before
   // kRecomputeLayersTooMany; those that read recompute come last. `enumerated` counts both.
@@ -112,8 +108,9 @@ class SearchSpace {
     std::int64_t layers = 0;  // kFull: the first so many of a stage; 0 = all
     bool operator==(const RecomputeValue&) const = default;
   };
-  // Plans that differ in recompute alone, which the plan does not say, and the values that are legal.
-  using VisitRun = std::function<std::int64_t(const ParallelPlan&, std::span<const RecomputeValue>)>;
+  // A legal plan, but for its recompute: one of these values, all of them legal, those that recompute less
+  // first. There is one if recompute is named. Returns whether the plan was taken: if not, the walk ends.
+  using VisitPlan = std::function<bool(const ParallelPlan&, std::span<const RecomputeValue>)>;
 
   // The plans of the space with these sizes: a space is the sequence of its parts.
   struct Part {
@@ -136,13 +133,12 @@ class SearchSpace {
   };
   PartList Parts() const;
 
-  // Goes through parts of a space, one after the other: as ForEachLegal, by runs of plans. Refers to the
-  // space and the functions, of which `visit` returns how many plans of the run it took; fewer than all end
-  // the walk, and those that it did not take are not counted.
+  // Goes through parts of a space, one after the other, as ForEachLegal. Refers to the space and the
+  // functions. A plan that `visit` did not take is not counted.
   class Walk {
    public:
     // `cases`: that were gone through before; GoOn is asked when their number is a multiple of kCasesPerLook.
-    Walk(const SearchSpace& space, const VisitRun& visit, const GoOn& go_on,
+    Walk(const SearchSpace& space, const VisitPlan& visit, const GoOn& go_on,
          const VisitIllegal& visit_illegal = {}, std::int64_t cases = 0);
     ~Walk();
     Walk(const Walk&) = delete;
@@ -162,6 +158,16 @@ class SearchSpace {
   // Returns whether the split of `plan` (even or explicit) is among those of the space at the plan's number
   // of stages.
   bool HoldsSplit(const ParallelPlan& plan) const;
+
+  bool DerivesRecompute() const { return recompute_derived_; }
+
+  // Returns the legal depths of a plan of the space that recompute more than its own, if they are derived;
+  // with split=auto in place of a split that the space does not hold.
+  struct Deeper {
+    ParallelPlan plan;
+    std::vector<RecomputeValue> values;
+  };
+  Deeper DeeperThan(const ParallelPlan& plan) const;
 
  private:
   // A split of one layout, and the layers of its largest stage.
@@ -200,9 +206,9 @@ class SearchSpace {
   bool even_ = true, auto_ = true;
   std::vector<std::vector<std::int64_t>> explicit_splits_;
   std::vector<RecomputeValue> recompute_ = {
-      RecomputeValue{}};             // beside every full:K, if those are in the space
-  bool recompute_every_ = true;      // every full:K, and full
-  std::int64_t recompute_step_ = 1;  // of full:K, if all
+      RecomputeValue{}};           // beside every full:K, if those are in the space
+  bool recompute_every_ = true;    // every full:K, and full
+  bool recompute_derived_ = true;  // not named
   const PlanOption* recompute_option_ = nullptr;
   std::vector<std::string> ranges_;
   std::vector<VariantAxis> variants_;  // in the order of the table

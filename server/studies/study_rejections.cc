@@ -42,7 +42,7 @@ absl::Status ListRejected(Store& store, std::int64_t study, std::int64_t most, c
                          .device_overhead_bytes = DeviceOverheadBytes(problem.cluster)};
   }
   AUTOCFG_ASSIGN_OR_RETURN(const auto space, PlannedSpace(problem.model, problem.workload, problem.cluster,
-                                                          problem.space, problem.options, watch));
+                                                          problem.space, problem.options));
   CostModel costs(problem.model, problem.workload, problem.cluster, known->times,
                   known->device_overhead_bytes, problem.options.memory_margin);
 

@@ -1,6 +1,5 @@
 #include "search/planner/plans/plan_table.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/hash/hash.h"
@@ -41,23 +40,6 @@ CompactPlan PlanTable::Pack(const ParallelPlan& plan) {
     bytes_ += BytesOf(it->first);
   }
   return Compact(plan, plan.micro_batch, it->second);
-}
-
-PlanTable::Family* PlanTable::FamilyOf(const ParallelPlan& plan) {
-  ParallelPlan variant = VariantOf(plan);
-  variant.recompute = Recompute::kNone;
-  variant.recompute_layers = 0;
-  return &families_.try_emplace(std::move(variant)).first->second;
-}
-
-CompactPlan PlanTable::Pack(const ParallelPlan& plan, Family& family) {
-  std::vector<Family::Known>& known = family.by_layers_[static_cast<std::size_t>(plan.recompute)];
-  auto found =
-      std::lower_bound(known.begin(), known.end(), plan.recompute_layers,
-                       [](const Family::Known& a, std::int64_t layers) { return a.layers < layers; });
-  if (found == known.end() || found->layers != plan.recompute_layers)
-    found = known.insert(found, {plan.recompute_layers, Pack(plan).variant});
-  return Compact(plan, plan.micro_batch, found->variant);
 }
 
 std::optional<CompactPlan> PlanTable::Find(const ParallelPlan& plan) const {

@@ -1,7 +1,6 @@
 // A compact store of plans, for search spaces of a million of them. Movable; not thread-safe while it grows.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -32,13 +31,6 @@ class PlanTable {
   CompactPlan Pack(const ParallelPlan& plan);
   std::optional<CompactPlan> Find(const ParallelPlan& plan) const;  // Pack, if that adds nothing
 
-  // The variants that differ in recompute alone, as a run of plans has them. Valid as long as the table.
-  class Family;
-  // Returns that of `plan`.
-  Family* FamilyOf(const ParallelPlan& plan);
-  // Returns Pack of a plan of the family.
-  CompactPlan Pack(const ParallelPlan& plan, Family& family);
-
   ParallelPlan Unpack(const CompactPlan& plan) const;
   std::size_t variants() const { return variants_.size(); }
   // Returns a plan with the variant; its sizes are 1.
@@ -46,9 +38,7 @@ class PlanTable {
     return *variants_[static_cast<std::size_t>(variant)];
   }
   static std::size_t BytesOf(const ParallelPlan& variant);  // that a table keeps for it
-  std::size_t Bytes() const {
-    return bytes_;
-  }  // the memory of the table, without families and the allocator's own
+  std::size_t Bytes() const { return bytes_; }  // the memory of the table, without the allocator's own
 
  private:
   // Hashes the options that differ most often; equality compares all of them.
@@ -60,19 +50,7 @@ class PlanTable {
   // Variants, with tp, pp, dp and micro_batch of 1, and their indices. A variant may hold the layers of a
   // hundred thousand stages, so it is kept here alone.
   absl::node_hash_map<ParallelPlan, std::int32_t, VariantHash> index_;
-  std::vector<const ParallelPlan*> variants_;                        // by index; they point into `index_`
-  absl::node_hash_map<ParallelPlan, Family, VariantHash> families_;  // by a variant without recompute
-};
-
-// Variants by recompute.
-class PlanTable::Family {
- private:
-  friend class PlanTable;
-  struct Known {
-    std::int64_t layers = 0;
-    std::int32_t variant = 0;
-  };
-  std::array<std::vector<Known>, kRecomputeCount> by_layers_;  // by mode, then ascending
+  std::vector<const ParallelPlan*> variants_;  // by index; they point into `index_`
 };
 
 }  // namespace autocfg

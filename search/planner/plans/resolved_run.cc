@@ -1,6 +1,7 @@
 #include "search/planner/plans/resolved_run.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/hash/hash.h"
@@ -9,6 +10,11 @@
 #include "search/plan/model_stages.h"
 
 namespace autocfg {
+
+std::uint32_t Kibibytes(std::int64_t bytes) {
+  return static_cast<std::uint32_t>(
+      std::min<std::int64_t>((bytes + 1023) / 1024, std::numeric_limits<std::uint32_t>::max()));
+}
 
 ResolvedRun::ResolvedRun(const SearchSpace& space, CostModel& costs)
     : space_(space), costs_(costs), engine_needs_memory_(NeedsMemory(costs.cluster().engine)) {}

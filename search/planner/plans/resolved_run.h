@@ -1,6 +1,6 @@
-// The plans of a run (SearchSpace::VisitRun), with definite splits, and the memory of their worst ranks. What
-// the plans of a run share is computed once for all of them, and what depends on the layout alone once for
-// all runs of a layout. Not thread-safe; the cost model's caches grow.
+// A plan of a space with each of its values of recompute (SearchSpace::VisitPlan), with definite splits, and
+// the memory of the worst ranks. What these share is computed once for all of them, and what depends on the
+// layout alone once for all plans of a layout. Not thread-safe; the cost model's caches grow.
 #pragma once
 
 #include <array>
@@ -18,6 +18,9 @@
 
 namespace autocfg {
 
+// Returns an arena's size, rounded up; at most 4 TiB.
+std::uint32_t Kibibytes(std::int64_t bytes);
+
 class ResolvedRun {
  public:
   // Refers to both.
@@ -27,6 +30,9 @@ class ResolvedRun {
 
   // Goes to another run. `values` stay as they are until the next call.
   void Set(const ParallelPlan& run, std::span<const SearchSpace::RecomputeValue> values);
+
+  // Returns whether all plans of the run have one split.
+  bool HasOneSplit() const { return auto_ == nullptr; }
 
   // Returns whether split=auto gives the i-th plan a split that the space enumerates anyway.
   bool IsDuplicate(std::size_t i) const { return auto_ != nullptr && auto_->splits[i].held; }
@@ -88,6 +94,30 @@ class ResolvedRun {
   std::int64_t micro_batch_ = 0;
   absl::flat_hash_map<LayerOptions, AutoRun, LayerHash> auto_runs_;  // by the layer options but recompute
   Loads even_;                                                       // without recomputation
+};
+
+// The plans that differ from one of a space in that they recompute more (SearchSpace::DeeperThan), from the
+// least on.
+class DeeperPlans {
+ public:
+  // Refers to both.
+  DeeperPlans(CostModel& costs, const SearchSpace& space)
+      : costs_(costs), space_(space), run_(space, costs) {}
+
+  void Set(const ParallelPlan& least) {
+    deeper_ = space_.DeeperThan(least);
+    if (!deeper_.values.empty()) run_.Set(deeper_.plan, deeper_.values);
+  }
+  std::size_t size() const { return deeper_.values.size(); }
+  const ParallelPlan& At(std::size_t i) { return run_.At(i); }  // until the next call
+  std::uint32_t Kib(std::size_t i) { return Kibibytes(run_.Arena(i)); }
+  double SecondsAtLeast(std::size_t i) { return costs_.SecondsAtLeast(At(i)); }
+
+ private:
+  CostModel& costs_;
+  const SearchSpace& space_;
+  SearchSpace::Deeper deeper_;
+  ResolvedRun run_;
 };
 
 }  // namespace autocfg

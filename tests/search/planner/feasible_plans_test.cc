@@ -26,7 +26,9 @@ struct Problem {
   Workload workload = Fp32(16, 32);
   ClusterSpec cluster = LocalRanks(8);
 
-  SearchSpace Space(const AxisValues& values = {}) const {
+  // With every depth of recompute as a plan of its own, unless the values say more.
+  SearchSpace Space(AxisValues values = {}) const {
+    values.push_back({"recompute", {"none", "full:*"}});
     auto space = SearchSpace::Create(model, workload, 8, values, {.predict_only = true});
     EXPECT_TRUE(space.ok()) << space.status();
     return *std::move(space);
@@ -155,7 +157,7 @@ TEST(FeasiblePlans, LinkToPlansThatRecomputeLess) {
 TEST(FeasiblePlans, LinkToPlansThatAreElseTheSame) {
   const Problem problem;
   std::vector<PlanOption> table(PlanOptions().begin(), PlanOptions().end());
-  AxisValues values = {{"mbs", {"1"}}, {"split", {"even", "auto"}}};
+  AxisValues values = {{"mbs", {"1"}}, {"split", {"even", "auto"}}, {"recompute", {"none", "full:*"}}};
   for (PlanOption& option : table) {
     if (option.name == "tp_overlap") option.predicted = option.choices.first(2);
     const bool variant =

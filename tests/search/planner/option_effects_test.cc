@@ -166,8 +166,9 @@ TEST(OptionEffects, AreThoseOfTheFastestOtherPlans) {
   const ModelSpec model = SmallGpt(12, 128, 8);
   const Workload workload = Fp32(16, 32);
   const auto times = std::make_shared<const NominalTimes>();
+  const AxisValues every_depth = {{"recompute", {"none", "full:*"}}};
   std::vector<std::int64_t> bytes;
-  for (const FeasiblePlan& plan : Planned(model, workload, 8, times, {}).feasible.plans)
+  for (const FeasiblePlan& plan : Planned(model, workload, 8, times, every_depth).feasible.plans)
     bytes.push_back(std::int64_t{1024} * plan.arena_kib);
   std::sort(bytes.begin(), bytes.end());
   int alone = 0, freed = 0, cheaper = 0;
@@ -175,7 +176,7 @@ TEST(OptionEffects, AreThoseOfTheFastestOtherPlans) {
     return option.redundant != nullptr && !option.redundant(plan).empty();
   };
   for (const std::size_t share : {2, 4, 20, 100}) {
-    Planned planned(model, workload, 8, times, {}, bytes[bytes.size() / share]);
+    Planned planned(model, workload, 8, times, every_depth, bytes[bytes.size() / share]);
     const ParallelPlan best = planned.Fastest();
     CostModel& costs = planned.costs;
     const double best_s = costs.Estimate(best).step_time_s;

@@ -34,11 +34,9 @@ struct LongPipelines {
   ModelSpec model = SmallGpt(5040, 16, 2);
   Workload workload = Fp32(10080, 32);
   ClusterSpec cluster = Described(2520);
-  AxisValues space = {{"tp", {"1"}},
-                      {"pp", {"2520", "1260", "840", "630", "504", "420"}},
-                      {"mbs", {"1"}},
-                      {"split", {"auto"}},
-                      {"schedule", {"1f1b", "gpipe"}}};
+  AxisValues space = {{"tp", {"1"}},       {"pp", {"2520", "1260", "840", "630", "504", "420"}},
+                      {"mbs", {"1"}},      {"recompute", {"none", "full:*"}},
+                      {"split", {"auto"}}, {"schedule", {"1f1b", "gpipe"}}};
 
   static ClusterSpec Described(std::int64_t ranks) {
     ClusterSpec described = test::LocalRanks(ranks);

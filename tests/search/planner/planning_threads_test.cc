@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -69,6 +70,9 @@ PlanningProblem RandomPlanning(std::uint32_t seed) {
                                    [&](const auto& other) { return other.first == axis.first; });
     if (!named) p.values.push_back(axis);
   }
+  const bool named = std::any_of(p.values.begin(), p.values.end(),
+                                 [](const auto& axis) { return axis.first == "recompute"; });
+  if (!named) p.values.push_back({"recompute", {"none", "full:*"}});  // DerivedDepths: not named
   return p;
 }
 
@@ -225,7 +229,7 @@ TEST(Planning, AnswersAreThoseOfTheTimesOfAllPlans) {
       }
       for (const int answer : {first, (first + 1) % 3, (first + 2) % 3}) {
         if (answer == 0) {
-          ASSERT_TRUE(times.TimeFront(own, some).ok());
+          ASSERT_TRUE(times.TimeFront(own, some, problem.Space()).ok());
           EXPECT_EQ(FrontOf(some), expected_front);
         } else if (answer == 1) {
           const auto found = EstimateEffects(own, some, best, correction, times);
@@ -261,6 +265,75 @@ TEST(Planning, AnswersAreThoseOfTheTimesOfAllPlans) {
   }
   EXPECT_GT(effects, 5);
   EXPECT_LT(10 * timed_plans, 3 * plans) << "few times are needed";
+}
+
+// The plan without what depends on the depth of recompute.
+ParallelPlan WithoutDepth(ParallelPlan plan) {
+  plan.recompute = Recompute::kNone;
+  plan.recompute_layers = 0;
+  plan.split = SplitMode::kEven;
+  plan.split_layers.clear();
+  return plan;
+}
+
+// No depth of recompute is better than the derived one, and the front of time against memory is that of all
+// depths.
+TEST(DerivedDepths, AreAsGoodAsAllOfThem) {
+  int recomputed = 0, of_front = 0;
+  for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(seed);
+    PlanningProblem problem = RandomPlanning(seed);
+    std::erase_if(problem.values, [](const auto& axis) { return axis.first == "recompute"; });
+    PlanningProblem named = problem;
+    named.values.push_back({"recompute", {"none", "full:*"}});
+    ClusterSpec cluster = LocalRanks(problem.ranks);
+    if (seed % 2 == 0) cluster.groups.front().device.kind = DeviceKind::kCuda;
+    CostModel costs(problem.model, problem.workload, cluster, std::make_shared<const NominalTimes>());
+    const std::int64_t least_bytes =
+        FindFeasiblePlans(named.Space(), costs, std::int64_t{1} << 50)->smallest_bytes;
+    const std::int64_t capacity = least_bytes + least_bytes * (seed % 5) / 2;
+    FeasiblePlans all = *FindFeasiblePlans(named.Space(), costs, capacity);
+    FeasiblePlans derived = *FindFeasiblePlans(problem.Space(), costs, capacity);
+    EXPECT_LE(derived.plans.size(), all.plans.size());
+    ASSERT_TRUE(PredictTimes(costs, all).ok());
+    LazyTimes times;
+    ASSERT_TRUE(PredictTimes(costs, derived, {}, {}, seed % 3 == 0 ? nullptr : &times).ok());
+
+    std::map<ParallelPlan, double> fastest;
+    std::set<ParallelPlan> known;
+    for (std::size_t i = 0; i < derived.plans.size(); ++i) {
+      const ParallelPlan plan = derived.PlanAt(i);
+      EXPECT_TRUE(known.insert(plan).second) << PlanText(plan);
+      const double seconds = costs.Estimate(plan).step_time_s;
+      const auto [best, made] = fastest.try_emplace(WithoutDepth(plan), seconds);
+      best->second = std::min(best->second, seconds);
+      recomputed += plan.recompute == Recompute::kFull;
+    }
+    for (std::size_t i = 0; i < all.plans.size(); ++i) {
+      const ParallelPlan plan = all.PlanAt(i);
+      known.erase(plan);
+      const auto best = fastest.find(WithoutDepth(plan));
+      ASSERT_NE(best, fastest.end()) << PlanText(plan);
+      EXPECT_LE(best->second, costs.Estimate(plan).step_time_s * (1 + 1e-9)) << PlanText(plan);
+    }
+    EXPECT_TRUE(known.empty()) << PlanText(*known.begin());
+
+    ASSERT_TRUE(times.TimeFront(costs, derived, problem.Space()).ok());
+    ParetoFront expected, found;
+    for (const FeasiblePlan& plan : all.plans) expected.Offer({plan.step_time_s, plan.arena_kib, 0});
+    for (const FeasiblePlan& plan : derived.plans)
+      if (plan.IsTimed()) found.Offer({plan.step_time_s, plan.arena_kib, 0});
+    for (const FeasiblePlan& plan : derived.deeper) found.Offer({plan.step_time_s, plan.arena_kib, 1});
+    for (const ParetoFront::Point& point : expected.Points(all.plans.size()))
+      EXPECT_TRUE(found.Beats(point.seconds * (1 + 1e-6), point.memory))
+          << point.seconds << " s, " << point.memory << " KiB";
+    for (const ParetoFront::Point& point : found.Points(all.plans.size())) {
+      EXPECT_TRUE(expected.Beats(point.seconds * (1 + 1e-6), point.memory));
+      of_front += static_cast<int>(point.index);
+    }
+  }
+  EXPECT_GT(recomputed, 200);
+  EXPECT_GT(of_front, 50);
 }
 
 void ExpectSame(const FeasiblePlans& a, const FeasiblePlans& b) {
@@ -356,7 +429,7 @@ TEST(Planning, AsksTheWatchOnTheCallersThreadAndStopsAllThreads) {
   EXPECT_EQ(looks, 1);
   ASSERT_TRUE(PredictTimes(costs, all, {}, threads, &times).ok());
   looks = 0;
-  EXPECT_TRUE(absl::IsCancelled(times.TimeFront(costs, all, until(2))));
+  EXPECT_TRUE(absl::IsCancelled(times.TimeFront(costs, all, space, until(2))));
   EXPECT_EQ(looks, 2);
 }
 

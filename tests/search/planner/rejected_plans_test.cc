@@ -50,10 +50,12 @@ struct RejectingSearch {
   }
 };
 
-// A margin of a tenth, and memory for half of the plans of the default space.
+const AxisValues kEveryDepth = {{"recompute", {"none", "full:*"}}};
+
+// A margin of a tenth, and memory for half of the plans, each depth of recompute being one.
 RejectingSearch HalfFits() {
   RejectingSearch search;
-  auto loop = SearchLoop::Create(search.model, search.workload, search.cluster, {}, search.options);
+  auto loop = SearchLoop::Create(search.model, search.workload, search.cluster, kEveryDepth, search.options);
   EXPECT_TRUE(loop.ok()) << loop.status();
   std::vector<std::int64_t> bytes;
   for (const RankedPlan& r : loop->Ranking(1'000'000)) bytes.push_back(r.predicted.memory.Total());
@@ -69,6 +71,7 @@ TEST(RejectedPlans, AreThoseThatASearchCounts) {
         AxisValues{{"dp", {"1", "7"}}, {"split", {"even", "7+5", "6+6"}}, {"zero", {"0", "2"}}}}) {
     RejectingSearch problem = HalfFits();
     problem.space = space;
+    problem.space.push_back(kEveryDepth.front());
     ReasonCounts seen;
     const auto left = problem.Rejected(1'000'000, [&](const RejectedPlan& rejected) {
       ++seen[rejected.reason];

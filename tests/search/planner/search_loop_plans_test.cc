@@ -98,8 +98,8 @@ TEST(SearchLoop, FindsThatScatteredMessagesAreFasterBetweenNodes) {
 TEST(SearchLoop, FeasiblePlansLeaveTheMemoryMargin) {
   ClusterSpec cluster = LocalRanks(8);
   const auto with = [&](double margin) {
-    auto loop =
-        SearchLoop::Create(SmallGpt(12, 128, 8), Fp32(16, 32), cluster, {}, {.memory_margin = margin});
+    auto loop = SearchLoop::Create(SmallGpt(12, 128, 8), Fp32(16, 32), cluster,
+                                   {{"recompute", {"none", "full:*"}}}, {.memory_margin = margin});
     EXPECT_TRUE(loop.ok()) << loop.status();
     EXPECT_TRUE(loop->SetCalibration(std::make_shared<const NominalTimes>(), 0).ok());
     return *std::move(loop);
@@ -187,7 +187,7 @@ TEST(SearchLoop, LargeSpacesArePredicted) {
   cluster.local = false;
   cluster.groups.front().nodes = 384;
   EXPECT_LE(sizeof(FeasiblePlan), 64u);
-  const AxisValues space = {{"zero", {"0"}}};
+  const AxisValues space = {{"zero", {"0"}}, {"recompute", {"none", "full:*"}}};
   auto loop = SearchLoop::Create(model, Fp32(3072, 64), cluster, space, {.predict_only = true});
   ASSERT_TRUE(loop.ok()) << loop.status();
   ASSERT_TRUE(loop->SetCalibration(std::make_shared<const NominalTimes>(), 0).ok());
@@ -210,7 +210,11 @@ TEST(SearchLoop, LargeSpacesArePredicted) {
 TEST(SearchLoop, RanksPlansBeyondTheCandidatesByPrediction) {
   const ModelSpec model = SmallGpt(288, 128, 16);
   SearchLoop loop = [&] {
-    const AxisValues space = {{"sp", {"0"}}, {"zero", {"0"}}, {"p2p_overlap", {"0"}}, {"schedule", {"1f1b"}}};
+    const AxisValues space = {{"sp", {"0"}},
+                              {"zero", {"0"}},
+                              {"p2p_overlap", {"0"}},
+                              {"schedule", {"1f1b"}},
+                              {"recompute", {"none", "full:*"}}};
     auto made = SearchLoop::Create(model, Fp32(512, 16), LocalRanks(64), space, {.max_trials = 3});
     EXPECT_TRUE(made.ok()) << made.status();
     return *std::move(made);
@@ -273,8 +277,17 @@ TEST(SearchLoop, SkipsPlansThatOnlyRecomputeMore) {
       ASSERT_TRUE(failing.Observe(r.plan, r.repeat, TrialOutcome::kOutOfMemory, {}).ok());
     }
   }
-  EXPECT_EQ(failing.counts().rejected.at("measured_out_of_memory"), failing.counts().predicted)
-      << "all in the end";
+  EXPECT_EQ(failing.counts().rejected.at("measured_out_of_memory"), static_cast<std::int64_t>(asked.size()));
+  // All in the end, each at every depth that its stages have.
+  std::map<ParallelPlan, std::int64_t> depths;
+  for (ParallelPlan plan : asked) {
+    plan.recompute = Recompute::kNone;
+    plan.recompute_layers = 0;
+    ++depths[plan];
+  }
+  EXPECT_EQ(static_cast<std::int64_t>(depths.size()), failing.counts().predicted);
+  for (const auto& [plan, count] : depths)
+    EXPECT_EQ(count, 1 + 12 / 2 / plan.virtual_stages) << PlanText(plan);
 }
 
 // Among equally fast plans, less memory comes first, wherever the list is cut.

@@ -96,7 +96,7 @@ TEST(AxisRanges, MakeTheSpaceOfTheirValues) {
             plans({{"tp", {"1", "2"}}, {"mbs", {"1", "2", "3", "4"}}, {"zero", {"1", "2", "3"}}}));
   EXPECT_EQ(plans({{"vpp", {">1"}}, {"dp_shard", {"2-8"}}}),
             plans({{"vpp", {"2", "3", "6"}}, {"dp_shard", {"2", "4", "8"}}}));
-  EXPECT_EQ(plans({{"recompute", {"none", "full:*"}}}), plans({})) << "which is the default";
+  EXPECT_EQ(plans({{"recompute", {"none"}}}), plans({})) << "the least depth, where it is derived";
   EXPECT_EQ(
       plans({{"recompute", {"full:*", "full:2", "full"}}, {"pp", {"1"}}}),
       plans({{"recompute", {"full:1", "full:2", "full:3", "full:4", "full:5", "full"}}, {"pp", {"1"}}}));

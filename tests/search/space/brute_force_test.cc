@@ -164,9 +164,16 @@ TEST(SearchSpace, HoldsEveryPlanOnce) {
       brute.schedules = test::PredictedSchedules();
       brute.splits = {"even", "auto"};
       brute.Run();
-      const auto space = SearchSpace::Create(model, workload, ranks, {});
+      const auto space = SearchSpace::Create(model, workload, ranks, {{"recompute", {"none", "full:*"}}});
       ASSERT_TRUE(space.ok()) << space.status();
       brute.Compare(*space);
+      BruteForce derived = brute;
+      derived.legal.clear();
+      derived.illegal.clear();
+      derived.reasons.clear();
+      derived.recomputes = {"none"};
+      derived.Run();
+      derived.Compare(*SearchSpace::Create(model, workload, ranks, {}));
       for (const ParallelPlan& plan : Legal(*space)) EXPECT_TRUE(CheckEngineSupports(plan).ok());
     }
   }

@@ -142,18 +142,28 @@ TEST(FrameworkSpace, HasOtherValuesWhereTheDefaultIsInexpressible) {
   }
 }
 
-// Where no rule reads recompute.
-TEST(FrameworkSpace, ThinningCountsWhatIsLeft) {
-  ModelSpec model = SmallModel();
-  model.layers = 24;
-  for (const std::string_view framework : {kMegatron, kNemo}) {
-    auto space = SearchSpace::Create(
-        model, SmallWorkload("bf16"), kRanks, {},
-        {.predict_only = true, .hides_collectives = true, .framework = FrameworkRules(framework)});
-    ASSERT_TRUE(space.ok());
-    const auto all = static_cast<std::int64_t>(PlansIn(*space).size());
-    ASSERT_TRUE(space->ThinRecompute(all, std::int64_t{1} << 40));
-    EXPECT_EQ(space->RecomputeStep(), 1) << framework;
+// A derived depth of recompute is one that the framework expresses.
+TEST(FrameworkSpace, DerivesDepthsThatTheFrameworkExpresses) {
+  for (const std::string_view framework : kFrameworks) {
+    const SearchSpace derived = SpaceFor(framework, "bf16", {});
+    const auto every = PlansIn(SpaceFor(framework, "bf16", {{"recompute", {"none", "full:*"}}}));
+    std::vector<ParallelPlan> depths;
+    const SearchSpace::VisitPlan visit = [&](ParallelPlan plan, const auto& values) {
+      for (const auto& value : values) {
+        plan.recompute = value.mode;
+        plan.recompute_layers = value.layers;
+        depths.push_back(plan);
+        if (plan.split == SplitMode::kAuto) continue;
+        EXPECT_EQ(derived.DeeperThan(plan).values.size(),
+                  values.size() - 1 - static_cast<std::size_t>(&value - values.data()));
+      }
+      return true;
+    };
+    const SearchSpace::GoOn go_on;  // the walk refers to it
+    SearchSpace::Walk walk(derived, visit, go_on);
+    const SearchSpace::PartList parts = derived.Parts();
+    for (std::size_t i = 0; i < parts.size(); ++i) EXPECT_TRUE(walk.Pass(parts[i]));
+    EXPECT_EQ(depths, every) << framework;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,14 @@ namespace autocfg {
 namespace {
 
 using test::Batch;
+using test::IllegalCount;
 using test::Legal;
 using test::Model;
 
 TEST(SearchSpace, FixedOrder) {
-  const auto space =
-      SearchSpace::Create(Model(), Batch(4), 2, {{"tp", {"1"}}, {"mbs", {"1"}}, {"vpp", {"1", "2"}}});
+  const auto space = SearchSpace::Create(
+      Model(), Batch(4), 2,
+      {{"tp", {"1"}}, {"mbs", {"1"}}, {"vpp", {"1", "2"}}, {"recompute", {"none", "full:*"}}});
   ASSERT_TRUE(space.ok());
   std::vector<std::string> texts;
   for (const ParallelPlan& plan : Legal(*space)) texts.push_back(PlanText(plan));
@@ -48,6 +51,40 @@ TEST(SearchSpace, FixedOrder) {
   expect_pipelines(",vpp=2", {"", ",recompute=full"});
   expect_pipelines(",schedule=zb-h1", up_to_one);
   EXPECT_EQ(texts, expected);
+}
+
+// The depth of recompute is derived unless it is named: a plan has all of them, the least first.
+TEST(SearchSpace, DerivesTheDepthOfRecompute) {
+  using Depth = SearchSpace::RecomputeValue;
+  const auto space = SearchSpace::Create(Model(6), Batch(8), 8, {});
+  const auto every = SearchSpace::Create(Model(6), Batch(8), 8, {{"recompute", {"none", "full:*"}}});
+  ASSERT_TRUE(space.ok() && every.ok());
+  std::vector<ParallelPlan> depths;
+  const SearchSpace::VisitPlan visit = [&](ParallelPlan plan, std::span<const Depth> values) {
+    EXPECT_EQ(values.front(), Depth{});
+    EXPECT_EQ(values.back(), (Depth{Recompute::kFull, 0}));
+    for (const Depth& value : values) {
+      plan.recompute = value.mode;
+      plan.recompute_layers = value.layers;
+      depths.push_back(plan);
+      if (plan.split == SplitMode::kAuto) continue;  // to be resolved first
+      const SearchSpace::Deeper deeper = space->DeeperThan(plan);
+      const std::span<const Depth> more =
+          values.subspan(static_cast<std::size_t>(&value - values.data()) + 1);
+      EXPECT_TRUE(std::equal(more.begin(), more.end(), deeper.values.begin(), deeper.values.end()))
+          << PlanText(plan);
+    }
+    return true;
+  };
+  const SearchSpace::GoOn go_on;  // the walk refers to it
+  SearchSpace::Walk walk(*space, visit, go_on);
+  const SearchSpace::PartList parts = space->Parts();
+  for (std::size_t i = 0; i < parts.size(); ++i) EXPECT_TRUE(walk.Pass(parts[i]));
+  EXPECT_EQ(depths, Legal(*every));
+  EXPECT_EQ(walk.counts().enumerated - IllegalCount(walk.counts()),
+            static_cast<std::int64_t>(Legal(*space).size()))
+      << "a plan counts once";
+  EXPECT_TRUE(every->DeeperThan(depths.front()).values.empty());
 }
 
 TEST(SearchSpace, CutsProductsOnlyWhereThatHidesCollectives) {
@@ -104,8 +141,6 @@ TEST(SearchSpace, EndsWhenAskedTo) {
   EXPECT_LT(visited, all);
   EXPECT_FALSE(space->ForEachLegal([](const ParallelPlan&) { return false; }).complete);
   EXPECT_TRUE(space->ForEachLegal(visit).complete);
-  EXPECT_FALSE(space->ThinRecompute(1, 1'000'000, [](const SearchSpace::Counts&) { return false; }));
-  EXPECT_EQ(space->RecomputeStep(), 1);
 }
 
 }  // namespace
