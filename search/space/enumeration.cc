@@ -401,7 +401,8 @@ class SearchSpace::Enumeration {
     return Visit(known.values);
   }
 
-  // Visits the plan with the depths that are legal. If none is, the plan is illegal for what the least breaks.
+  // Visits the plan with the depths that are legal. If none is, the plan is illegal by the first rule that
+  // the least depth breaks.
   bool VisitDerived(const std::vector<RecomputeValue>& values, std::size_t outer) {
     std::size_t first_broken = kNone;
     for (const RecomputeValue& value : values) {
