@@ -352,7 +352,9 @@ std::vector<SearchSpace::RecomputeValue> SearchSpace::RecomputeChoices(Attention
   }
   if (values.size() > 1) SortRecompute(values);
   if (recompute_every_) {  // the last values in their order
-    for (std::int64_t k = 1; k < most_layers; ++k) values.push_back({Recompute::kFull, k});
+    const std::int64_t step =
+        recompute_derived_ ? (most_layers + kMostDerivedDepths - 1) / kMostDerivedDepths : 1;
+    for (std::int64_t k = step; k < most_layers; k += step) values.push_back({Recompute::kFull, k});
     values.push_back({Recompute::kFull, 0});
   }
   return values;

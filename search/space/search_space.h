@@ -102,6 +102,10 @@ class SearchSpace {
   Counts ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit, const GoOn& go_on = {},
                       const VisitIllegal& visit_illegal = {}) const;
 
+  // A derived depth of recompute is one of at most so many: of a stage with more layers, every second, third,
+  // and so on. Published models have at most 128 layers.
+  static constexpr std::int64_t kMostDerivedDepths = 128;
+
   // A value of recompute.
   struct RecomputeValue {
     Recompute mode = Recompute::kNone;

@@ -87,6 +87,23 @@ TEST(SearchSpace, DerivesTheDepthOfRecompute) {
   EXPECT_TRUE(every->DeeperThan(depths.front()).values.empty());
 }
 
+// Depths of stages with many layers do not multiply the work of planning.
+TEST(SearchSpace, BoundsTheDerivedDepths) {
+  using Depth = SearchSpace::RecomputeValue;
+  const auto space = SearchSpace::Create(Model(1000), Batch(1), 1, {});
+  ASSERT_TRUE(space.ok());
+  std::size_t most = 0;
+  const SearchSpace::VisitPlan visit = [&](const ParallelPlan&, std::span<const Depth> values) {
+    most = std::max(most, values.size());
+    return true;
+  };
+  const SearchSpace::GoOn go_on;
+  SearchSpace::Walk walk(*space, visit, go_on);
+  const SearchSpace::PartList parts = space->Parts();
+  for (std::size_t i = 0; i < parts.size(); ++i) EXPECT_TRUE(walk.Pass(parts[i]));
+  EXPECT_EQ(most, 2u + 124u) << "none, full:8, full:16, ..., full:992, full";
+}
+
 TEST(SearchSpace, CutsProductsOnlyWhereThatHidesCollectives) {
   const auto chunks_in = [](const AxisValues& values, bool hides) {
     const auto space = SearchSpace::Create(Model(6, 4), Batch(2), 2, values, {.hides_collectives = hides});
