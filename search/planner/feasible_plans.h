@@ -25,8 +25,8 @@ struct FeasiblePlan {
   CompactPlan plan;
   // Index of an earlier plan that does a part of the same work, and so is never slower: of plans that shard
   // gradients or parameters, the one with a lower zero, whose collectives are fewer, if it fits and
-  // recomputes as little; where recompute is named, the closest one that is the same but recomputes less. kNoPlan if
-  // there is none.
+  // recomputes as little; where recompute is named, the closest one that is the same but recomputes less.
+  // kNoPlan if there is none.
   std::int32_t less_work = kNoPlan;
   // With scatter_gather=1: index of the earlier plan that is the same without it; kNoPlan if there is none.
   std::int32_t sends_whole = kNoPlan;
@@ -66,9 +66,10 @@ using VisitRejected = std::function<bool(const ParallelPlan&, std::optional<Ille
 // Returns the legal plans of `space` whose worst rank's arena takes at most `arena_bytes`. A derived depth of
 // recompute is the least one that fits: more only adds work. `costs` resolves split=auto; threads other than
 // the calling one use copies. If the result equals a split that the space enumerates anyway, the plan is a
-// duplicate: it is dropped and not counted. enumerated = illegal + out_of_memory + plans. Ends early,
-// with what was found, when the budget is used up. Cancelled once `watch` says no. Slower with `rejected`,
-// since illegal plans are else counted many at once, and since one thread does all. The result is the same for any number of threads.
+// duplicate: it is dropped and not counted. enumerated = illegal + out_of_memory + plans. Ends early, with
+// what was found, when the budget is used up. Cancelled once `watch` says no. Slower with `rejected`, since
+// illegal plans are else counted many at once, and since one thread does all. The result is the same for any
+// number of threads.
 absl::StatusOr<FeasiblePlans> FindFeasiblePlans(const SearchSpace& space, CostModel& costs,
                                                 std::int64_t arena_bytes, const PlanningBudget& budget = {},
                                                 const PlanningWatch& watch = {},
