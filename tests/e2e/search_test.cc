@@ -179,7 +179,7 @@ std::map<std::string, int> Measured(const Json& trials) {
 // Waits until the running search has measured `count` trials. Asks through its socket.
 void AwaitMeasured(const ScratchDirectory& home, const std::string& database, const ProgramProcess& search,
                    std::size_t count) {
-  for (int i = 0; i < 600 && search.running(); ++i) {
+  for (int i = 0; i < 2000 && search.running(); ++i) {
     if (std::filesystem::exists(database)) {
       const auto trials = RunAutocfg(home, {"trials", "--db", database, "--json"});
       if (trials.exit_code == 0 && Measured(Json::parse(trials.out)).size() >= count) return;
@@ -449,7 +449,7 @@ TEST_F(SearchTest, InterruptedTrainingEndsItsRanks) {
   EXPECT_GE(RanksOf(train.pid()).size(), 2u);
   train.Signal(SIGINT);
   const auto finished = train.Wait(seconds(20));
-  EXPECT_TRUE(AllEnd(ranks, seconds(1))) << "a rank is left behind";
+  EXPECT_TRUE(AllEnd(ranks, seconds(10))) << "a rank is left behind";
   EXPECT_EQ(finished.exit_code, 130) << finished.err;
   EXPECT_NE(finished.err.find("interrupted"), std::string::npos) << finished.err;
   EXPECT_EQ(finished.out, "");

@@ -88,7 +88,7 @@ class ProgramProcess {
   }
 
  private:
-  static constexpr int kLimitMs = 30'000;
+  static constexpr int kLimitMs = 60'000;  // a server with stuck threads takes 10 s to end
   static constexpr int kStepMs = 5;
 
   pid_t pid_ = -1;

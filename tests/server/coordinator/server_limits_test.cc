@@ -96,7 +96,7 @@ TEST_P(ServerUnderAFlood, ServesNewClientsWhenConnectionsHaveLeft) {
   const auto left = steady_clock::now();
   do {
     after = ListStudies(address, seconds(5));
-  } while (!after.ok() && steady_clock::now() - left < seconds(5));
+  } while (!after.ok() && steady_clock::now() - left < seconds(30));
   EXPECT_TRUE(after.ok()) << after.error_message();
   EXPECT_TRUE(early.ListStudies().ok());
   program.Signal(SIGTERM);

@@ -35,7 +35,7 @@ JobResult RunJob(const JobRequest& request, LaunchHooks hooks = {}) {
   EXPECT_EQ(pids.size(), request.ranks.size());
   EXPECT_EQ(result.ranks.size(), request.ranks.size());
   for (int pid : pids) EXPECT_EQ(ProcessState(pid), '\0') << "process " << pid << " is still there";
-  EXPECT_LT(result.wall_s, 30);
+  EXPECT_LT(result.wall_s, 50);  // the longest of these jobs takes 12 s; FakeJob limits each to 60 s
   return result;
 }
 
