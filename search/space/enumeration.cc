@@ -484,7 +484,7 @@ class SearchSpace::Enumeration {
   std::vector<std::pair<std::int64_t, std::vector<SplitCase>>>
       splits_;                    // by virtual stages, of the pp at hand
   std::int64_t most_layers_ = 0;  // of the split at hand
-  // Of the mesh at hand, in order; all of them, by the rule that they break.
+  // Those of the mesh at hand, in order; all of them, by the rule that they break.
   std::vector<Combination> combinations_;
   std::vector<AlikeCombinations> alike_combinations_;
   // By attention, then the layers of the largest stage; made when first needed.

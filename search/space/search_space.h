@@ -47,8 +47,8 @@ class SearchSpace {
   // other option its default, or all values if its row says so (PlanOption::searched, needs_hiding).
   //
   // recompute is derived unless it is named: a plan of the space leaves its depth open. The depths are none,
-  // full:K for every K below the layers of the plan's largest stage (of an even spread, rounded up, under
-  // split=auto), and full. Whoever goes through the space chooses one.
+  // full:K for every K (at most kMostDerivedDepths of them) below the layers of the plan's largest stage (of
+  // an even spread, rounded up, under split=auto), and full. The caller chooses one.
   //
   // A value may be a range (axis_ranges.h): "1-4", or alone "<=4", ">=2", "<8", ">1". Of a size it holds
   // those that the axis takes if it is not named (dp_shard: divisors of `ranks`), else the choices of the
@@ -102,8 +102,8 @@ class SearchSpace {
   Counts ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit, const GoOn& go_on = {},
                       const VisitIllegal& visit_illegal = {}) const;
 
-  // A derived depth of recompute is one of at most so many: of a stage with more layers, every second, third,
-  // and so on. Published models have at most 128 layers.
+  // The most depths full:K of a plan, so that planning is as fast for models of very many layers. A stage with
+  // more layers has every second K, or third, and so on. Published models have at most 128 layers.
   static constexpr std::int64_t kMostDerivedDepths = 128;
 
   // A value of recompute.

@@ -40,7 +40,7 @@ struct StudyRunnersOptions {
   // Maximum number of studies that plan at once. Planning takes a core and up to 100 MB.
   int plan_at_once = 2;
   // Maximum CPU seconds of the thread that plans a study. The largest spaces take tens of seconds: they are
-  // thinned and cut off (PlanningBudget).
+  // cut off (PlanningBudget).
   double most_planning_s = 300;
   // Backoff of a study after a storage failure, and of all waiting studies if no thread can be created. The
   // pause doubles each time.

@@ -1,6 +1,7 @@
 """What continuous integration runs, and what its exit status says, with a ./dev and a ctest of its own."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -30,6 +31,13 @@ with open("dev.log", "a") as log:
     log.write("ctest " + sys.argv[sys.argv.index("--test-dir") + 1] + " " + sys.argv[-1] + "\n")
 sys.exit(8 if sys.argv[-1] == f"^{os.environ.get('AGAIN')}$" else 0)
 '''
+# The first call says how many results it did not have before, the second one after the tests.
+CCACHE = r'''
+import os, pathlib
+calls = pathlib.Path("ccache.calls")
+calls.write_text(calls.read_text() + "." if calls.exists() else ".")
+print("cache_miss\t" + ("7" if len(calls.read_text()) == 1 else os.environ.get("MISSES", "7")))
+'''
 LINT, TESTS = "lint --changed --tidy-limit 360", "test"
 EXTRAS = {"sanitizers": "asan-ubsan test --sanitized", "slow": "release test --all -L ^slow$", "threads": "tsan test --threads"}
 
@@ -48,6 +56,7 @@ class Ci(unittest.TestCase):
         shutil.copy(fake_bundle.SOURCE / ".ci" / "run", self.root / ".ci")
         fake_bundle.write_program(self.root / "dev", DEV)
         fake_bundle.write_program(self.root / "bin" / "ctest", CTEST)
+        fake_bundle.write_program(self.root / "bin" / "ccache", CCACHE)
         self.commit()
 
     def commit(self):
@@ -59,6 +68,7 @@ class Ci(unittest.TestCase):
         """Its exit status, the commands that it ran, what it said."""
         log = self.root / "dev.log"
         log.unlink(missing_ok=True)
+        (self.root / "ccache.calls").unlink(missing_ok=True)
         environment = {name: value for name, value in os.environ.items() if name not in ("PRESET", "CI_EXTRA")}
         environment["PATH"] = f"{self.root / 'bin'}:{environment['PATH']}"
         done = subprocess.run([self.root / ".ci" / "run"], capture_output=True, text=True, timeout=100, env={**environment, **variables}, check=False)
@@ -86,6 +96,13 @@ class Ci(unittest.TestCase):
         code, _, said = self.ci(CI_EXTRA="slow", HANGS="test --all -L ^slow$", CI_LIMIT_S="8")
         self.assertEqual(code, 0, said)
         self.assertIn("not finished or not run: slow\n", said)
+
+    def test_the_extra_has_more_time_if_the_compiler_cache_was_empty(self):
+        for misses, minutes in (("107", 44), ("108", 69)):
+            code, _, said = self.ci(MISSES=misses, CI_EXTRA="slow")
+            self.assertEqual(code, 0, said)
+            limit_s = int(re.search(r"slow: at most (\d+) s", said)[1])
+            self.assertEqual(-(-limit_s // 60), minutes, said)
 
     def test_a_failure_in_an_extra_whose_time_is_up_counts(self):
         code, commands, said = self.ci(CI_EXTRA="slow", HANGS="test --all -L ^slow$", SAYS=failure("soak_test"), AGAIN="soak_test", CI_LIMIT_S="8")
