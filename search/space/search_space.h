@@ -102,8 +102,8 @@ class SearchSpace {
   Counts ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit, const GoOn& go_on = {},
                       const VisitIllegal& visit_illegal = {}) const;
 
-  // The most depths full:K of a plan, so that planning is as fast for models of very many layers. A stage with
-  // more layers has every second K, or third, and so on. Published models have at most 128 layers.
+  // The most depths full:K of a plan, so that planning is as fast for models of very many layers. A stage
+  // with more layers has every second K, or third, and so on. Published models have at most 128 layers.
   static constexpr std::int64_t kMostDerivedDepths = 128;
 
   // A value of recompute.
