@@ -278,6 +278,11 @@ constexpr PlanOption CoveredIf(PlanOption option, bool (*covered)(const Parallel
   return option;
 }
 
+constexpr PlanOption Derived(PlanOption option) {
+  option.derived = true;
+  return option;
+}
+
 // Predicted and run with every value, and searched by default.
 constexpr PlanOption Searched(PlanOption option) {
   option.predicted = kEveryValue;
@@ -311,6 +316,7 @@ constexpr PlanOption kOptions[] = {
      .choices = kSplits,
      .predicted = kEveryValue,
      .searched = true,
+     .derived = true,
      .print = SplitText,
      .parse = ParseSplit,
      .copy = CopyFields<&ParallelPlan::split, &ParallelPlan::split_layers>,
@@ -323,6 +329,7 @@ constexpr PlanOption kOptions[] = {
      .choices = kRecomputes,
      .predicted = kEveryValue,
      .searched = true,
+     .derived = true,
      .print = RecomputeText,
      .parse = ParseRecompute,
      .copy = CopyFields<&ParallelPlan::recompute, &ParallelPlan::recompute_layers>,
@@ -374,11 +381,11 @@ constexpr PlanOption kOptions[] = {
         Flag<&ParallelPlan::param_overlap>("param_overlap", "param_overlap",
                                            "parameter gathering overlaps the forward", WithoutShards),
         WithoutParameterOverlap)))),
-    Overlaps(Searched(Flag<&ParallelPlan::p2p_overlap>(
-        "p2p_overlap", "p2p_overlap", "messages between stages overlap compute", WithoutPipelineAxis))),
-    Overlaps(Searched(Flag<&ParallelPlan::scatter_gather>(
+    Derived(Overlaps(Searched(Flag<&ParallelPlan::p2p_overlap>(
+        "p2p_overlap", "p2p_overlap", "messages between stages overlap compute", WithoutPipelineAxis)))),
+    Derived(Overlaps(Searched(Flag<&ParallelPlan::scatter_gather>(
         "scatter_gather", "scatter_gather", "each tensor rank sends its share of a message between nodes",
-        RedundantScatterGather))),
+        RedundantScatterGather)))),
 };
 
 const ParallelPlan& Defaults() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -19,15 +20,20 @@ bool SameLayout(const ParallelPlan& a, const ParallelPlan& b) {
          a.virtual_stages == b.virtual_stages;
 }
 
-// Returns the bytes of a list of plans, without room to grow.
-std::size_t ListBytes(std::size_t plans) { return plans * sizeof(FeasiblePlan); }
+// Returns the bytes of what was found, without room to grow.
+std::size_t BytesOf(const FeasiblePlans& found) {
+  return found.plans.size() * sizeof(FeasiblePlan) + found.others.size() * sizeof(PlanChoice) +
+         found.table.Bytes();
+}
 
-// Makes room for a plan: a quarter more in a long list, since one that doubles takes up to twice its plans.
-void Grow(std::vector<FeasiblePlan>& plans) {
+// Makes room for one more: a quarter more in a long list, since one that doubles takes up to twice its
+// elements.
+template <typename T>
+void Grow(std::vector<T>& list) {
   constexpr std::size_t kLong = 100'000;
-  if (plans.size() < plans.capacity()) return;
-  const std::size_t more = plans.size() < kLong ? plans.size() : plans.size() / 4;
-  plans.reserve(plans.size() + std::max<std::size_t>(64, more));
+  if (list.size() < list.capacity()) return;
+  const std::size_t more = list.size() < kLong ? list.size() : list.size() / 4;
+  list.reserve(list.size() + std::max<std::size_t>(64, more));
 }
 
 // Returns whether a legal plan may follow. `look`: asks the watch first.
@@ -44,25 +50,72 @@ class Collector {
         rejected_(rejected),
         run_(space, costs) {}
 
-  // Adds the plan with the first of the values that fits. Called in the space's order. Returns whether the
-  // budget had room for it.
-  bool Add(const ParallelPlan& plan, std::span<const SearchSpace::RecomputeValue> values) {
-    const bool look = pace_.PlansLeft(plan) == 0;
+  // Adds the plan with the alternatives that fit. Called in the space's order. Returns whether the budget had
+  // room for it.
+  bool Add(std::span<const SearchSpace::Alternative> alternatives) {
+    const ParallelPlan& first = alternatives.front().plan;
+    const bool look = pace_.PlansLeft(first) == 0;
     if (look) pace_.Looked();
     if (!before_(look)) return false;
-    pace_.Passed(plan, 1);
-    Begin(plan);
-    run_.Set(plan, values);
+    pace_.Passed(first, 1);
+    Begin(alternatives.front());
     ++legal_;
-    const std::size_t last = values.size() - 1, least = LeastThatFits(last);
-    if (run_.IsDuplicate(least)) {
-      ++dropped_;
-      // Plans that recompute more than this one also recompute more than its twin.
-      if (values[least].mode != Recompute::kSelective) {
-        if (const std::int32_t twin = FindInGroup(run_.At(least)); twin != kNoPlan) less_ = twin;
+    FeasiblePlan plan{.first_other = static_cast<std::uint32_t>(into_.others.size())};
+    bool fits = false, duplicate = false;
+    std::int64_t least_bytes = kNoBytes;  // of all alternatives with the most recompute
+    std::optional<ParallelPlan> largest;  // the plan that does not fit
+    std::optional<std::size_t> hint;
+    // Overlapped and scattered messages take no less memory than others: what the last alternative with other
+    // messages says.
+    const ParallelPlan* plain = nullptr;
+    bool plain_fits = false;
+    std::size_t plain_least = 0;
+    for (const auto& [open, values] : alternatives) {
+      const bool after_plain = plain != nullptr && plain->stage() == open.stage();
+      if (after_plain && !plain_fits) continue;
+      run_.Set(open, values);
+      const std::size_t last = values.size() - 1,
+                        least = run_.LeastThatFits(arena_bytes_, after_plain ? plain_least : 0, hint);
+      if (open.split == SplitMode::kEven && last > 0) hint = least;
+      if (run_.IsDuplicate(least)) {
+        duplicate = true;
+        if (alternatives.size() == 1) PassDuplicate(least, values[least]);
+        continue;
       }
-    } else {
-      Keep(least, last, values[least].mode);
+      const std::int64_t bytes = run_.Arena(least);
+      if (open.messages() == MessageOptions()) {
+        plain = &open;
+        plain_fits = bytes <= arena_bytes_;
+        plain_least = least;
+      }
+      const std::int64_t deepest = std::min(bytes, run_.Arena(last));
+      if (!into_.smallest || deepest < into_.smallest_bytes) {
+        into_.smallest = run_.At(deepest < bytes ? last : least);
+        into_.smallest_bytes = deepest;
+      }
+      least_bytes = std::min(least_bytes, deepest);
+      if (bytes > arena_bytes_) {
+        if (rejected_ && !largest) largest = run_.At(least);
+        continue;
+      }
+      const PlanChoice choice{into_.table.Pack(run_.At(least)), Kibibytes(bytes)};
+      if (!fits) {
+        plan.choice = choice;
+        fits = true;
+        continue;
+      }
+      Grow(into_.others);
+      into_.others.push_back(choice);
+      ++plan.others;
+    }
+    if (fits) {
+      plan.least_kib = Kibibytes(least_bytes);
+      Keep(alternatives.front(), plan);
+    } else if (least_bytes != kNoBytes) {
+      ++into_.out_of_memory;
+      if (rejected_ && !rejected_(*largest, std::nullopt)) rejected_ = nullptr;
+    } else if (duplicate) {
+      ++dropped_;
     }
     return true;
   }
@@ -71,7 +124,10 @@ class Collector {
   std::int64_t dropped() const { return dropped_; }
 
  private:
-  void Begin(const ParallelPlan& plan) {
+  static constexpr std::int64_t kNoBytes = std::numeric_limits<std::int64_t>::max();
+
+  void Begin(const SearchSpace::Alternative& first) {
+    const ParallelPlan& plan = first.plan;
     if (!SameLayout(plan, previous_)) group_ = into_.plans.size();
     previous_.recompute = plan.recompute;
     previous_.recompute_layers = plan.recompute_layers;
@@ -80,78 +136,55 @@ class Collector {
     previous_ = plan;
   }
 
-  bool Fits(std::size_t i) { return run_.Arena(i) <= arena_bytes_; }
-
-  // Returns the first value that fits; the last one if none does.
-  std::size_t LeastThatFits(std::size_t last) {
-    std::size_t i = 0;
-    if (run_.HasOneSplit() && last > 1) {
-      // From the first full:K on, each layer changes the memory by as much.
-      if (Fits(0)) return 0;
-      if (Fits(1)) return 1;
-      if (!Fits(last)) return last;
-      i = 1;
-      for (std::size_t fits = last; fits - i > 1;) {
-        const std::size_t middle = i + (fits - i) / 2;
-        (Fits(middle) ? fits : i) = middle;
-      }
-      return i + 1;
-    }
-    while (i < last && !Fits(i)) ++i;
-    return i;
+  // Of a plan whose balanced split is one that the space has: plans that recompute more than this one also
+  // recompute more than its twin.
+  void PassDuplicate(std::size_t least, const SearchSpace::RecomputeValue& value) {
+    if (value.mode == Recompute::kSelective) return;
+    if (const std::int32_t twin = FindInGroup(run_.At(least)); twin != kNoPlan) less_ = twin;
   }
 
-  void Keep(std::size_t i, std::size_t last, Recompute mode) {
-    const std::int64_t bytes = run_.Arena(i), least_bytes = std::min(bytes, run_.Arena(last));
-    if (!into_.smallest || least_bytes < into_.smallest_bytes) {
-      into_.smallest = run_.At(least_bytes < bytes ? last : i);
-      into_.smallest_bytes = least_bytes;
-    }
-    if (bytes > arena_bytes_) {
-      ++into_.out_of_memory;
-      if (rejected_ && !rejected_(run_.At(i), std::nullopt)) rejected_ = nullptr;
-      return;
-    }
-    const ParallelPlan& resolved = run_.At(i);
-    const std::int32_t less_work = less_ == kNoPlan ? FindLowerZero(resolved) : less_;
-    const CompactPlan packed = into_.table.Pack(resolved);
+  void Keep(const SearchSpace::Alternative& first, FeasiblePlan& plan) {
     const auto index = static_cast<std::int32_t>(into_.plans.size());
+    plan.less_work = less_ == kNoPlan ? FindLowerZero(plan) : less_;
     Grow(into_.plans);
-    into_.plans.push_back({.plan = packed,
-                           .less_work = less_work,
-                           .sends_whole = resolved.scatter_gather ? FindWhole(resolved) : kNoPlan,
-                           .arena_kib = Kibibytes(bytes),
-                           .least_kib = Kibibytes(least_bytes)});
-    const auto variant = static_cast<std::size_t>(packed.variant);
+    into_.plans.push_back(plan);
+    const auto variant = static_cast<std::size_t>(plan.choice.plan.variant);
     if (last_of_variant_.size() <= variant)
       last_of_variant_.resize(std::max(variant + 1, 2 * variant), kNoPlan);
     last_of_variant_[variant] = index;
     // Later plans may recompute more. Selective recompute is skipped, since full:1 may recompute less.
-    if (mode != Recompute::kSelective) less_ = index;
-  }
-
-  // Returns the plan that differs in scatter_gather alone. Layers are balanced by the stage times without
-  // messages between stages and their arrival, so that both have one split.
-  std::int32_t FindWhole(ParallelPlan plan) const {
-    plan.scatter_gather = false;
-    return FindInGroup(plan);
+    if (first.depths.front().mode != Recompute::kSelective) less_ = index;
   }
 
   // Returns the plan that differs only in a lower zero of at least 1, and in the values that are covered
-  // there (PlanOption::covered), which the space may leave out.
-  std::int32_t FindLowerZero(const ParallelPlan& plan) {
-    for (std::int64_t zero = plan.zero_stage - 1; zero >= 1; --zero) {
-      ParallelPlan lower = plan;
+  // there (PlanOption::covered), which the space may leave out. Its choices recompute as little.
+  std::int32_t FindLowerZero(const FeasiblePlan& plan) {
+    const ParallelPlan resolved = into_.table.Unpack(plan.choice.plan);
+    for (std::int64_t zero = resolved.zero_stage - 1; zero >= 1; --zero) {
+      ParallelPlan lower = resolved;
       lower.zero_stage = zero;
-      const std::int32_t same = FindInGroup(lower);
-      if (same != kNoPlan) return same;
-      for (const PlanOption& option : PlanOptions()) {
-        if (option.covered != nullptr && option.covered(lower)) option.copy(Covering(), lower);
+      std::int32_t found = FindInGroup(lower);
+      if (found == kNoPlan) {
+        for (const PlanOption& option : PlanOptions()) {
+          if (option.covered != nullptr && option.covered(lower)) option.copy(Covering(), lower);
+        }
+        found = FindInGroup(lower);
       }
-      const std::int32_t covering = FindInGroup(lower);
-      if (covering != kNoPlan) return covering;
+      if (found != kNoPlan && HasSameChoices(plan, into_.plans[static_cast<std::size_t>(found)]))
+        return found;
     }
     return kNoPlan;
+  }
+
+  // Returns whether plans that differ in states alone have the same choices.
+  bool HasSameChoices(const FeasiblePlan& a, const FeasiblePlan& b) const {
+    const std::span<const PlanChoice> of_a = into_.OthersOf(a), of_b = into_.OthersOf(b);
+    return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
+                      [&](const PlanChoice& x, const PlanChoice& y) {
+                        ParallelPlan plan = into_.table.Unpack(y.plan);
+                        static_cast<StateOptions&>(plan) = into_.table.Unpack(x.plan).states();
+                        return plan == into_.table.Unpack(x.plan);
+                      });
   }
 
   // Returns a plan with the values that cover others.
@@ -257,9 +290,7 @@ class Finder {
     const SearchSpace::Walk* walking = nullptr;
     const Collector* collecting = nullptr;
     const auto legal = [&] { return legal_ + collecting->legal(); };
-    const auto is_left = [&] {
-      return IsLeft({legal(), walking->cases(), ListBytes(found_.plans.size()) + found_.table.Bytes()});
-    };
+    const auto is_left = [&] { return IsLeft({legal(), walking->cases(), BytesOf(found_)}); };
     Collector collector(
         space_, costs_, arena_bytes_, found_,
         [&](bool look) {
@@ -267,8 +298,8 @@ class Finder {
         },
         rejected_);
     collecting = &collector;
-    const SearchSpace::VisitPlan visit = [&](const ParallelPlan& plan, const auto& values) {
-      return collector.Add(plan, values);
+    const SearchSpace::VisitPlan visit = [&](const auto& alternatives) {
+      return collector.Add(alternatives);
     };
     const SearchSpace::GoOn go_on = [&](const SearchSpace::Counts& so_far) {
       enumerated = found_.enumerated + so_far.enumerated;
@@ -348,10 +379,7 @@ class Finder {
       shown_enumerated = now;
       shown_fit = fit_now;
     };
-    const auto is_left = [&] {
-      return IsLeft(
-          {collecting->legal(), walking->cases(), ListBytes(found.plans.size()) + found.table.Bytes()});
-    };
+    const auto is_left = [&] { return IsLeft({collecting->legal(), walking->cases(), BytesOf(found)}); };
     const auto look_on = [&] {
       show();
       return goes_on();
@@ -359,8 +387,8 @@ class Finder {
     Collector collector(space_, costs, arena_bytes_, found,
                         [&](bool look) { return (!look || look_on()) && is_left(); }, {});
     collecting = &collector;
-    const SearchSpace::VisitPlan visit = [&](const ParallelPlan& plan, const auto& values) {
-      return collector.Add(plan, values);
+    const SearchSpace::VisitPlan visit = [&](const auto& alternatives) {
+      return collector.Add(alternatives);
     };
     const SearchSpace::GoOn go_on = [&](const SearchSpace::Counts&) { return look_on() && is_left(); };
     SearchSpace::Walk walk(space_, visit, go_on);
@@ -378,7 +406,7 @@ class Finder {
   // Appends the plans of a part. Returns false, without effect, if the budget ends within it.
   bool Merge(const PartResult& part) {
     const FeasiblePlans& more = part.found;
-    std::size_t bytes = ListBytes(found_.plans.size() + more.plans.size()) + found_.table.Bytes();
+    std::size_t bytes = BytesOf(found_) + BytesOf(more) - more.table.Bytes();
     std::vector<std::int32_t> variants(more.table.variants(),
                                        kNoPlan);  // of this table, by those of the part
     for (std::size_t i = 0; i < variants.size(); ++i) {
@@ -394,13 +422,22 @@ class Finder {
       if (variants[i] == kNoPlan)
         variants[i] = found_.table.Pack(more.table.Variant(static_cast<std::int32_t>(i))).variant;
     }
+    const auto translated = [&](PlanChoice choice) {
+      choice.plan.variant = variants[static_cast<std::size_t>(choice.plan.variant)];
+      return choice;
+    };
     const auto before = static_cast<std::int32_t>(found_.plans.size());
+    const auto others_before = static_cast<std::uint32_t>(found_.others.size());
     for (FeasiblePlan plan : more.plans) {
-      plan.plan.variant = variants[static_cast<std::size_t>(plan.plan.variant)];
+      plan.choice = translated(plan.choice);
+      plan.first_other += others_before;
       if (plan.less_work != kNoPlan) plan.less_work += before;
-      if (plan.sends_whole != kNoPlan) plan.sends_whole += before;
       Grow(found_.plans);
       found_.plans.push_back(plan);
+    }
+    for (const PlanChoice& choice : more.others) {
+      Grow(found_.others);
+      found_.others.push_back(translated(choice));
     }
     if (more.smallest && (!found_.smallest || more.smallest_bytes < found_.smallest_bytes)) {
       found_.smallest = more.smallest;

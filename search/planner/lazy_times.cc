@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "search/planner/pareto_front.h"
@@ -28,52 +29,85 @@ void PlansByTime::Push(const Entry& entry) {
   std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
 }
 
-TwinTimes TimesOfTwins(double whole_s, double scattered_s) {
-  if (scattered_s < whole_s) return {true, whole_s / scattered_s};
-  return {false, scattered_s / whole_s};
+double TakeFastestChoice(CostModel& costs, FeasiblePlans& feasible, std::size_t i) {
+  FeasiblePlan& plan = feasible.plans[i];
+  const std::span<PlanChoice> others = feasible.OthersOf(plan);
+  const auto estimate = [&](const ParallelPlan& of) { return costs.EstimatedSeconds(of, costs.host_op_s()); };
+  if (others.empty()) return estimate(feasible.PlanAt(i));
+  struct Candidate {
+    ParallelPlan plan;
+    double at_least_s = 0;
+    PlanChoice* other = nullptr;  // null: the plan's choice
+  };
+  std::vector<Candidate> candidates;
+  candidates.reserve(others.size() + 1);
+  const auto add = [&](const PlanChoice& choice, PlanChoice* other) {
+    candidates.push_back({feasible.table.Unpack(choice.plan), 0, other});
+    Candidate& added = candidates.back();
+    added.at_least_s = costs.ClosedFormAtLeast(added.plan).value_or(0);
+    if (added.at_least_s == 0) added.at_least_s = costs.SecondsAtLeast(added.plan);
+  };
+  add(plan.choice, nullptr);
+  for (PlanChoice& other : others) add(other, &other);
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.at_least_s < b.at_least_s; });
+  double least_s = std::numeric_limits<double>::infinity();
+  PlanChoice* fastest = nullptr;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.at_least_s >= least_s) break;
+    const double seconds = estimate(candidate.plan);
+    if (!std::isfinite(seconds)) return seconds;
+    if (seconds >= least_s) continue;
+    least_s = seconds;
+    fastest = candidate.other;
+  }
+  if (fastest != nullptr) std::swap(plan.choice, *fastest);
+  return least_s;
 }
 
-double LazyTimes::FactorOf(const FeasiblePlans& feasible, const FeasiblePlan& plan) const {
-  auto least = static_cast<std::size_t>(plan.less_work);
-  while (feasible.plans[least].less_work != kNoPlan)
-    least = static_cast<std::size_t>(feasible.plans[least].less_work);
-  const auto factor = factors_.find(least);
+double SecondsAtLeast(CostModel& costs, const FeasiblePlans& feasible, std::size_t i) {
+  const FeasiblePlan& plan = feasible.plans[i];
+  double least_s = costs.SecondsAtLeast(feasible.table.Unpack(plan.choice.plan));
+  for (const PlanChoice& other : feasible.OthersOf(plan))
+    least_s = std::min(least_s, costs.SecondsAtLeast(feasible.table.Unpack(other.plan)));
+  return least_s;
+}
+
+double LazyTimes::FactorOf(const FeasiblePlans& feasible, std::size_t i) const {
+  if (factors_.empty()) return 1;
+  while (feasible.plans[i].less_work != kNoPlan) i = static_cast<std::size_t>(feasible.plans[i].less_work);
+  const auto factor = factors_.find(i);
   return factor == factors_.end() ? 1 : factor->second;
+}
+
+double LazyTimes::ChoiceFactor(CostModel& costs, const FeasiblePlans& feasible, std::size_t i) const {
+  const FeasiblePlan& plan = feasible.plans[i];
+  if (!plan.timed || !factors_.empty()) return FactorOf(feasible, i);
+  return plan.seconds / costs.EstimatedSeconds(feasible.PlanAt(i), costs.host_op_s());
 }
 
 bool LazyTimes::RaiseBound(CostModel& costs, FeasiblePlans& feasible, std::size_t i) const {
   FeasiblePlan& plan = feasible.plans[i];
-  if (plan.IsTimed()) return false;
-  const std::optional<double> bound_s = costs.ClosedFormAtLeast(feasible.PlanAt(i));
-  if (!bound_s) return false;
-  const double factor = plan.less_work == kNoPlan ? 1 : FactorOf(feasible, plan);
-  plan.step_time_s = -std::max(plan.SecondsAtLeast(), factor * *bound_s);
+  if (plan.timed) return false;
+  double least_s = std::numeric_limits<double>::infinity();
+  const auto consider = [&](const PlanChoice& choice) {
+    const std::optional<double> bound_s = costs.ClosedFormAtLeast(feasible.table.Unpack(choice.plan));
+    if (bound_s) least_s = std::min(least_s, *bound_s);
+    return bound_s.has_value();
+  };
+  if (!consider(plan.choice)) return false;
+  for (const PlanChoice& other : feasible.OthersOf(plan)) {
+    if (!consider(other)) return false;
+  }
+  plan.seconds = std::max(plan.seconds, FactorOf(feasible, i) * least_s);
   return true;
 }
 
 double LazyTimes::Time(CostModel& costs, FeasiblePlans& feasible, std::size_t i) const {
   FeasiblePlan& plan = feasible.plans[i];
-  if (plan.IsTimed()) return plan.step_time_s;
-  const auto estimate = [&](std::size_t of) {
-    return costs.EstimatedSeconds(feasible.PlanAt(of), costs.host_op_s());
-  };
-  if (plan.less_work != kNoPlan) return plan.step_time_s = estimate(i) * FactorOf(feasible, plan);
-  std::size_t whole = i, scattered = i;
-  if (plan.sends_whole != kNoPlan) {
-    const auto other = static_cast<std::size_t>(plan.sends_whole);
-    if (feasible.plans[other].less_work == kNoPlan) whole = other;
-  } else {
-    const std::pair key(static_cast<std::int32_t>(i), std::int32_t{0});
-    const auto found = std::lower_bound(twins_.begin(), twins_.end(), key);
-    if (found != twins_.end() && found->first == key.first)
-      scattered = static_cast<std::size_t>(found->second);
-  }
-  if (whole == scattered) return plan.step_time_s = estimate(i);
-  const double whole_s = estimate(whole), scattered_s = estimate(scattered);
-  const auto [scattered_is_faster, ratio] = TimesOfTwins(whole_s, scattered_s);
-  feasible.plans[whole].step_time_s = scattered_is_faster ? ratio * scattered_s : whole_s;
-  feasible.plans[scattered].step_time_s = scattered_is_faster ? scattered_s : ratio * whole_s;
-  return plan.step_time_s;
+  if (plan.timed) return plan.seconds;
+  plan.timed = true;
+  return plan.seconds = TakeFastestChoice(costs, feasible, i) * FactorOf(feasible, i);
 }
 
 std::vector<TimedPlan> LazyTimes::Fastest(CostModel& costs, FeasiblePlans& feasible,
@@ -85,7 +119,7 @@ std::vector<TimedPlan> LazyTimes::Fastest(CostModel& costs, FeasiblePlans& feasi
   // The known times say how long the last of the fastest takes at most.
   std::vector<double> known;
   for (const FeasiblePlan& plan : plans) {
-    if (plan.IsTimed()) known.push_back(plan.step_time_s);
+    if (plan.timed) known.push_back(plan.seconds);
   }
   double most_s = std::numeric_limits<double>::infinity();
   if (known.size() >= limit) {
@@ -95,8 +129,8 @@ std::vector<TimedPlan> LazyTimes::Fastest(CostModel& costs, FeasiblePlans& feasi
   }
   std::vector<PlansByTime::Entry> entries;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].SecondsAtLeast() <= most_s)
-      entries.push_back({plans[i].SecondsAtLeast(), static_cast<std::uint32_t>(i), plans[i].IsTimed()});
+    if (plans[i].seconds <= most_s)
+      entries.push_back({plans[i].seconds, static_cast<std::uint32_t>(i), plans[i].timed});
   }
   PlansByTime by_time(std::move(entries));
   std::vector<TimedPlan> fastest;
@@ -109,7 +143,7 @@ std::vector<TimedPlan> LazyTimes::Fastest(CostModel& costs, FeasiblePlans& feasi
     }
     next.raised = !next.raised && RaiseBound(costs, feasible, next.plan);
     next.timed = !next.raised;
-    next.seconds = next.raised ? plans[next.plan].SecondsAtLeast() : Time(costs, feasible, next.plan);
+    next.seconds = next.raised ? plans[next.plan].seconds : Time(costs, feasible, next.plan);
     by_time.Push(next);
   }
   return fastest;
@@ -121,56 +155,51 @@ absl::Status LazyTimes::TimeFront(CostModel& costs, FeasiblePlans& feasible, con
   if (plans.empty()) return absl::OkStatus();
   // First the plan with the least bound of each of a few ranges of memory, which beat most others.
   constexpr std::size_t kRanges = 256;
-  const auto [least, most] = std::minmax_element(
-      plans.begin(), plans.end(),
-      [](const FeasiblePlan& a, const FeasiblePlan& b) { return a.arena_kib < b.arena_kib; });
-  const std::uint64_t least_kib = least->arena_kib, span_kib = most->arena_kib - least_kib + 1;
+  const auto kib = [&](std::size_t i) { return plans[i].choice.arena_kib; };
+  std::uint32_t least_kib = kib(0), most_kib = kib(0);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    least_kib = std::min(least_kib, kib(i));
+    most_kib = std::max(most_kib, kib(i));
+  }
+  const std::uint64_t span_kib = std::uint64_t{most_kib} - least_kib + 1;
   std::array<std::optional<std::size_t>, kRanges> fastest;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    std::optional<std::size_t>& of_range = fastest[(plans[i].arena_kib - least_kib) * kRanges / span_kib];
-    if (!of_range || plans[i].SecondsAtLeast() < plans[*of_range].SecondsAtLeast()) of_range = i;
+    std::optional<std::size_t>& of_range = fastest[(kib(i) - least_kib) * kRanges / span_kib];
+    if (!of_range || plans[i].seconds < plans[*of_range].seconds) of_range = i;
   }
   std::vector<std::size_t> first;
   for (const std::optional<std::size_t>& i : fastest) {
     if (i) first.push_back(*i);
   }
   std::sort(first.begin(), first.end(), [&](std::size_t a, std::size_t b) {
-    return std::pair(plans[a].SecondsAtLeast(), a) < std::pair(plans[b].SecondsAtLeast(), b);
+    return std::pair(plans[a].seconds, a) < std::pair(plans[b].seconds, b);
   });
   ParetoFront front;
-  const auto offer = [&](std::size_t i) { front.Offer({plans[i].step_time_s, plans[i].arena_kib, i}); };
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].IsTimed()) offer(i);
+    if (plans[i].timed) front.Offer({plans[i].seconds, kib(i), i});
   }
-  // The time of a plan that is not timed is longer than its bound.
-  const auto is_beaten = [&](std::size_t i) {
-    return front.Beats(plans[i].SecondsAtLeast(), plans[i].arena_kib);
-  };
   const PlanningProgress progress{.enumerated = feasible.enumerated,
                                   .fit = static_cast<std::int64_t>(plans.size())};
-  // Returns false once the watch says no.
-  const auto consider = [&](std::size_t i) {
-    if (plans[i].IsTimed() || is_beaten(i)) return true;
-    if (watch && !watch(progress)) return false;
-    if (RaiseBound(costs, feasible, i) && is_beaten(i)) return true;
-    Time(costs, feasible, i);
-    offer(i);
-    return true;
-  };
-  bool goes_on = true;
-  for (std::size_t n = 0; n < first.size() && goes_on; ++n) goes_on = consider(first[n]);
-  for (std::size_t i = 0; i < plans.size() && goes_on; ++i) goes_on = consider(i);
-  // Then those that recompute more. They take no less time than the plan with the least recomputation, and
-  // no less memory than the deepest, which rules most of them out at once.
+  const auto looked = [&] { return !watch || watch(progress); };
+  // The time of a plan that is not timed is longer than its bound, that of a slower choice too. More
+  // recomputation takes no less time, and no less memory than the deepest.
+  const auto is_beaten = [&](std::size_t i) { return front.Beats(plans[i].seconds, plans[i].least_kib); };
   DeeperPlans deeper(costs, space);
-  for (std::size_t i = 0; i < plans.size() && goes_on; ++i) {
-    const FeasiblePlan& plan = plans[i];
-    if (plan.least_kib == plan.arena_kib || front.Beats(plan.SecondsAtLeast(), plan.least_kib)) continue;
-    if (RaiseBound(costs, feasible, i) && front.Beats(plan.SecondsAtLeast(), plan.least_kib)) continue;
-    if (watch && !watch(progress)) goes_on = false;
-    const ParallelPlan least = feasible.PlanAt(i);
-    const double factor = Time(costs, feasible, i) / costs.EstimatedSeconds(least, costs.host_op_s());
-    deeper.Set(least);
+  const auto offer_slower = [&](std::size_t of, const ParallelPlan& plan, std::uint32_t arena_kib,
+                                double factor) {
+    const std::optional<double> seconds =
+        EstimateUnless(costs, plan, factor, [&](double bound_s) { return front.Beats(bound_s, arena_kib); });
+    if (!seconds || !std::isfinite(*seconds) || front.Beats(*seconds, arena_kib)) return;
+    front.Offer({*seconds, arena_kib, plans.size() + feasible.slower.size()});
+    feasible.slower.push_back({.choice = {feasible.table.Pack(plan), arena_kib},
+                               .timed = true,
+                               .less_work = static_cast<std::int32_t>(of),
+                               .least_kib = plans[of].least_kib,
+                               .seconds = *seconds});
+  };
+  // Offers what recomputes more than the choice.
+  const auto offer_deeper = [&](std::size_t of, const PlanChoice& choice, double factor) {
+    deeper.Set(feasible.table.Unpack(choice.plan));
     const auto visit = [&](const auto& self, std::size_t begin, std::size_t end) -> void {
       if (begin == end || front.Beats(factor * deeper.SecondsAtLeast(begin), deeper.Kib(end - 1))) return;
       if (end - begin > 1) {
@@ -178,18 +207,42 @@ absl::Status LazyTimes::TimeFront(CostModel& costs, FeasiblePlans& feasible, con
         self(self, middle, end);
         return self(self, begin, middle);
       }
-      const ParallelPlan other = deeper.At(begin);
-      const double seconds = factor * costs.EstimatedSeconds(other, costs.host_op_s());
-      if (!std::isfinite(seconds) || front.Beats(seconds, deeper.Kib(begin))) return;
-      front.Offer({seconds, deeper.Kib(begin), plans.size() + feasible.deeper.size()});
-      feasible.deeper.push_back({.plan = feasible.table.Pack(other),
-                                 .less_work = static_cast<std::int32_t>(i),
-                                 .arena_kib = deeper.Kib(begin),
-                                 .least_kib = plan.least_kib,
-                                 .step_time_s = seconds});
+      const ParallelPlan plan = deeper.At(begin);
+      offer_slower(of, plan, deeper.Kib(begin), factor);
     };
     visit(visit, 0, deeper.size());
-  }
+  };
+  // Each returns false once the watch says no.
+  const auto time = [&](std::size_t i) {
+    std::uint32_t least_choice_kib = kib(i);
+    for (const PlanChoice& other : feasible.OthersOf(plans[i]))
+      least_choice_kib = std::min(least_choice_kib, other.arena_kib);
+    const auto beaten = [&] { return front.Beats(plans[i].seconds, least_choice_kib); };
+    if (plans[i].timed || beaten()) return true;
+    if (!looked()) return false;
+    if (RaiseBound(costs, feasible, i) && beaten()) return true;
+    Time(costs, feasible, i);
+    front.Offer({plans[i].seconds, kib(i), i});
+    return true;
+  };
+  const auto consider = [&](std::size_t i) {
+    if (is_beaten(i)) return true;
+    if (!time(i) || !looked()) return false;
+    const double factor = ChoiceFactor(costs, feasible, i);
+    for (const PlanChoice& other : feasible.OthersOf(plans[i]))
+      offer_slower(i, feasible.table.Unpack(other.plan), other.arena_kib, factor);
+    offer_deeper(i, plans[i].choice, factor);
+    for (const PlanChoice& other : feasible.OthersOf(plans[i])) offer_deeper(i, other, factor);
+    return true;
+  };
+  bool goes_on = true;
+  for (std::size_t n = 0; n < first.size() && goes_on; ++n) goes_on = time(first[n]);
+  // Then all, those that may be fastest first.
+  std::vector<std::uint32_t> order(plans.size());
+  std::iota(order.begin(), order.end(), std::uint32_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return plans[a].seconds < plans[b].seconds; });
+  for (std::size_t n = 0; n < order.size() && goes_on; ++n) goes_on = consider(order[n]);
   return goes_on ? absl::OkStatus() : PlanningStopped(progress);
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,16 +24,12 @@ namespace autocfg {
 // same plans, and the cost model of their bounds. Not thread-safe.
 class LazyTimes {
  public:
-  using Twins = std::vector<std::pair<std::int32_t, std::int32_t>>;
-
   LazyTimes() = default;
   // `factors`: of plans without less_work, what their times and those of plans linked to them are multiplied
-  // by; 1 if a plan is not among them. `twins`: plans without less_work of which the second sends parts and
-  // is else the same as the first, by the first.
-  LazyTimes(std::map<std::size_t, float> factors, Twins twins)
-      : factors_(std::move(factors)), twins_(std::move(twins)) {}
+  // by; 1 if a plan is not among them.
+  explicit LazyTimes(std::map<std::size_t, float> factors) : factors_(std::move(factors)) {}
 
-  // Computes the time of a plan unless it is known, and returns it.
+  // Computes the time of a plan and its fastest choice unless they are known, and returns the time.
   double Time(CostModel& costs, FeasiblePlans& feasible, std::size_t i) const;
 
   // Raises the bound of a plan whose time the timer computes. Returns whether it did.
@@ -42,18 +39,39 @@ class LazyTimes {
   // of them by two billionths or less.
   std::vector<TimedPlan> Fastest(CostModel& costs, FeasiblePlans& feasible, std::size_t limit) const;
 
-  // Times all plans that no other beats in both time and memory, also of those that recompute more than they
-  // must, which it adds to feasible.deeper. Cancelled once `watch` says no.
+  // Times all plans that no other beats in both time and memory, also their slower choices, and those that
+  // recompute more than they must: it adds these to feasible.slower. Cancelled once `watch` says no.
   absl::Status TimeFront(CostModel& costs, FeasiblePlans& feasible, const SearchSpace& space,
                          const PlanningWatch& watch = {}) const;
 
- private:
-  // Returns what the estimate of a plan with less_work is multiplied by.
-  double FactorOf(const FeasiblePlans& feasible, const FeasiblePlan& plan) const;
+  // Returns what estimates of a plan that does more work than others are multiplied by.
+  double FactorOf(const FeasiblePlans& feasible, std::size_t i) const;
 
+  // Returns what estimates of the plan's choices are multiplied by: if it is timed, the ratio of its time to
+  // its estimate.
+  double ChoiceFactor(CostModel& costs, const FeasiblePlans& feasible, std::size_t i) const;
+
+ private:
   std::map<std::size_t, float> factors_;
-  Twins twins_;
 };
+
+// Estimates the plan's choices, in the order of their bounds, and makes the fastest one the plan's choice.
+// Returns its time; infinity or NaN if some estimate is.
+double TakeFastestChoice(CostModel& costs, FeasiblePlans& feasible, std::size_t i);
+
+// Returns a lower bound of the times of the plan's choices (CostModel::SecondsAtLeast).
+double SecondsAtLeast(CostModel& costs, const FeasiblePlans& feasible, std::size_t i);
+
+// Returns `factor` times the estimate of a plan; nothing once a bound says that it is longer than the caller
+// wants, which asks the cheapest bound first.
+template <typename IsTooLong>
+std::optional<double> EstimateUnless(CostModel& costs, const ParallelPlan& plan, double factor,
+                                     const IsTooLong& is_too_long) {
+  if (is_too_long(factor * costs.SecondsAtLeast(plan))) return std::nullopt;
+  const std::optional<double> bound_s = costs.ClosedFormAtLeast(plan);
+  if (bound_s && is_too_long(factor * *bound_s)) return std::nullopt;
+  return factor * costs.EstimatedSeconds(plan, costs.host_op_s());
+}
 
 // A heap of plans by their times, or by the bounds of those that are not timed, then by index.
 class PlansByTime {
@@ -77,13 +95,5 @@ class PlansByTime {
  private:
   std::vector<Entry> heap_;
 };
-
-// Returns the times of two plans that differ in scatter_gather alone, from their estimates: the slower one is
-// scaled with the faster one.
-struct TwinTimes {
-  bool scattered_is_faster = false;
-  double ratio = 1;  // of the slower one to the faster one
-};
-TwinTimes TimesOfTwins(double whole_s, double scattered_s);
 
 }  // namespace autocfg

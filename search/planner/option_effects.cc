@@ -55,16 +55,15 @@ Survey SurveyOf(const FeasiblePlans& feasible, const ParallelPlan& best) {
   std::vector<bool> known(feasible.table.variants());
   survey.differs.resize(known.size());
   std::array<std::int64_t, kPackedSizes> previous{};
-  for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
-    const CompactPlan& packed = feasible.plans[i].plan;
+  const auto add = [&](const CompactPlan& packed) {
     const auto variant = static_cast<std::size_t>(packed.variant);
     const std::array<std::int64_t, kPackedSizes> sizes = {packed.tp, packed.pp, packed.dp,
                                                           packed.micro_batch};
-    if (known[variant] && sizes == previous) continue;
-    const ParallelPlan plan = feasible.PlanAt(i);
+    if (known[variant] && sizes == previous) return;
+    const ParallelPlan plan = feasible.table.Unpack(packed);
     for (std::size_t option = 0; option < kPackedSizes; ++option) add_value(option, plan);
     previous = sizes;
-    if (known[variant]) continue;
+    if (known[variant]) return;
     std::uint64_t bits = 0;
     for (std::size_t option = kPackedSizes; option < options.size(); ++option) {
       // Splits are as many as layouts. Of these, even and the balanced one are tried.
@@ -74,6 +73,10 @@ Survey SurveyOf(const FeasiblePlans& feasible, const ParallelPlan& best) {
     survey.uneven = survey.uneven || plan.split == SplitMode::kExplicit;
     survey.differs[variant] = bits;
     known[variant] = true;
+  };
+  for (const FeasiblePlan& plan : feasible.plans) {
+    add(plan.choice.plan);
+    for (const PlanChoice& other : feasible.OthersOf(plan)) add(other.plan);
   }
   return survey;
 }
@@ -83,38 +86,65 @@ constexpr std::size_t kFastestPlans = 200;
 
 // Returns the fastest plan that has another value of the option than the best plan, the first of those;
 // nothing if none takes less than `most_s`. `fastest_plans`: the fastest of all, fastest first.
-std::optional<std::size_t> FastestOther(CostModel& costs, FeasiblePlans& feasible, const LazyTimes& times,
-                                        const Survey& survey, const ParallelPlan& best, std::size_t option,
-                                        const std::vector<TimedPlan>& fastest_plans, double most_s) {
-  const auto differs = [&](std::size_t i) {
-    const CompactPlan& plan = feasible.plans[i].plan;
+std::optional<ParallelPlan> FastestOther(CostModel& costs, FeasiblePlans& feasible, const LazyTimes& times,
+                                         const Survey& survey, const ParallelPlan& best, std::size_t option,
+                                         const std::vector<TimedPlan>& fastest_plans, double most_s) {
+  const auto differs = [&](const PlanChoice& choice) {
     const std::uint64_t bits =
-        OtherSizes(plan, best) | survey.differs[static_cast<std::size_t>(plan.variant)];
+        OtherSizes(choice.plan, best) | survey.differs[static_cast<std::size_t>(choice.plan.variant)];
     return (bits >> option) % 2 != 0;
   };
-  const auto known = std::find_if(fastest_plans.begin(), fastest_plans.end(),
-                                  [&](const TimedPlan& plan) { return differs(plan.index); });
-  if (known != fastest_plans.end())
-    return known->seconds < most_s ? std::optional<std::size_t>(known->index) : std::nullopt;
+  // Of the plan's choices, which differ in derived options alone.
+  const bool derived = PlanOptions()[option].derived;
+  const auto some_differ = [&](std::size_t i) {
+    const std::span<const PlanChoice> others = feasible.OthersOf(feasible.plans[i]);
+    return differs(feasible.plans[i].choice) ||
+           (derived && std::any_of(others.begin(), others.end(), differs));
+  };
+  std::optional<ParallelPlan> fastest;
+  std::pair<double, std::size_t> least(most_s, feasible.plans.size());
+  const auto consider = [&](std::size_t i, const PlanChoice& choice, double seconds) {
+    if (!differs(choice) || std::pair(seconds, i) >= least) return;
+    least = {seconds, i};
+    fastest = feasible.table.Unpack(choice.plan);
+  };
+  const auto consider_all = [&](std::size_t i) {
+    if (!derived) return consider(i, feasible.plans[i].choice, times.Time(costs, feasible, i));
+    const FeasiblePlan& plan = feasible.plans[i];
+    const double factor = times.ChoiceFactor(costs, feasible, i);
+    const auto consider_choice = [&](const PlanChoice& choice) {
+      if (!differs(choice)) return;
+      const std::optional<double> seconds =
+          EstimateUnless(costs, feasible.table.Unpack(choice.plan), factor,
+                         [&](double bound_s) { return bound_s > least.first; });
+      if (seconds) consider(i, choice, *seconds);
+    };
+    consider_choice(plan.choice);
+    for (const PlanChoice& other : feasible.OthersOf(plan)) consider_choice(other);
+  };
+  if (!derived) {
+    const auto known = std::find_if(fastest_plans.begin(), fastest_plans.end(), [&](const TimedPlan& plan) {
+      return differs(feasible.plans[plan.index].choice);
+    });
+    if (known != fastest_plans.end()) {
+      consider_all(known->index);
+      return fastest;
+    }
+  }
   // That with the least bound is likely among the fastest.
-  std::optional<std::size_t> fastest;
-  double least_s = most_s;
+  std::optional<std::size_t> first;
   for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
-    if (feasible.plans[i].SecondsAtLeast() >= least_s || !differs(i)) continue;
-    least_s = feasible.plans[i].SecondsAtLeast();
-    fastest = i;
+    if (feasible.plans[i].seconds < (first ? feasible.plans[*first].seconds : most_s) && some_differ(i))
+      first = i;
   }
-  if (!fastest) return std::nullopt;
-  least_s = times.Time(costs, feasible, *fastest);
+  if (!first) return std::nullopt;
+  consider_all(*first);
   for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
-    if (feasible.plans[i].SecondsAtLeast() > least_s || !differs(i)) continue;
-    if (times.RaiseBound(costs, feasible, i) && feasible.plans[i].SecondsAtLeast() > least_s) continue;
-    const double seconds = times.Time(costs, feasible, i);
-    if (std::pair(seconds, i) >= std::pair(least_s, *fastest)) continue;
-    least_s = seconds;
-    fastest = i;
+    if (i == *first || feasible.plans[i].seconds > least.first || !some_differ(i)) continue;
+    if (times.RaiseBound(costs, feasible, i) && feasible.plans[i].seconds > least.first) continue;
+    consider_all(i);
   }
-  return least_s < most_s ? fastest : std::nullopt;
+  return fastest;
 }
 
 // vpp acts under the interleaved schedule alone, which has no other numbers of stages.
@@ -354,11 +384,11 @@ std::vector<OptionEffect> EstimateEffects(CostModel& costs, FeasiblePlans& feasi
       most_s = costs.Estimate(*effect.alone).step_time_s;
     }
     if (const auto other = FastestOther(costs, feasible, times, survey, best, i, fastest_plans, most_s)) {
-      ParallelPlan instead = feasible.PlanAt(*other);
+      const ParallelPlan& instead = *other;
       const double other_costs = alternatives.Seconds(instead) / best_s - 1;
       if (!effect.alone || other_costs < effect.costs) {
         effect.only_this_changed = effect.alone == instead;
-        effect.instead = std::move(instead);
+        effect.instead = instead;
         effect.costs = other_costs;
       }
     } else if (!effect.alone) {

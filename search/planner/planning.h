@@ -53,10 +53,10 @@ class WatchPace {
 };
 
 // The most that planning takes: a space with more plans is cut off. The default space of GPT-3 175B on 512
-// ranks has 160,000 legal plans, and about as many under split=auto that are the same as others.
+// ranks has 55,000 legal plans.
 struct PlanningBudget {
   std::int64_t plans = 4'000'000;             // legal plans of a model of up to kPlainLayers layers
-  std::int64_t cases = 20'000'000;            // combinations of everything but recompute
+  std::int64_t cases = 20'000'000;            // combinations of everything but derived options
   std::size_t bytes = std::size_t{40} << 20;  // memory of the plans that fit (FeasiblePlans::Bytes)
 
   // Returns how many legal plans of a model are gone through: a plan takes time with its stages, of which a

@@ -46,12 +46,12 @@ RankedPlan RankedOther(const SearchState& s, const ParallelPlan& plan, const Pre
   return ranked;
 }
 
-// Returns the prediction of a feasible plan; those that recompute more come after the others.
+// Returns the prediction of a feasible plan; FeasiblePlans::slower come after the others.
 Prediction OtherPrediction(const SearchState& s, std::size_t i) {
   if (i < s.feasible.plans.size()) return s.RawPrediction(i);
   i -= s.feasible.plans.size();
-  Prediction p = s.costs->Estimate(s.feasible.DeeperAt(i));
-  Scale(p, s.feasible.deeper[i].step_time_s / p.step_time_s);
+  Prediction p = s.costs->Estimate(s.feasible.SlowerAt(i));
+  Scale(p, s.feasible.slower[i].seconds / p.step_time_s);
   return p;
 }
 
@@ -72,7 +72,7 @@ std::vector<RankedPlan> RankPlans(SearchState& s, std::size_t limit) {
     tiers[2] = s.times.Fastest(*s.costs, s.feasible, limit);
   } else {
     for (std::size_t i = 0; i < s.feasible.plans.size(); ++i) {
-      if (!is_candidate[i]) tiers[2].push_back({s.feasible.plans[i].step_time_s, i});
+      if (!is_candidate[i]) tiers[2].push_back({s.feasible.plans[i].seconds, i});
     }
   }
   const auto of_candidate = [&](std::size_t i) {
@@ -108,26 +108,26 @@ std::vector<RankedPlan> MemoryFront(const SearchState& s, std::size_t limit) {
     const std::size_t plan = s.records[i].feasible;
     is_candidate[plan] = true;
     if (c.failed) continue;
-    front.Offer({c.measured_s.value_or(c.predicted.step_time_s), s.feasible.plans[plan].arena_kib, i});
+    front.Offer({c.measured_s.value_or(c.predicted.step_time_s), s.feasible.plans[plan].choice.arena_kib, i});
   }
   // Other plans are slower than all candidates, so they are of the front only if they take less memory. Their
   // corrections are computed for these alone.
   // All plans of the front are timed (SearchLoop::SetCalibration).
   const std::size_t candidates = s.candidates.size(), least = s.feasible.plans.size();
   const auto offer = [&](const FeasiblePlan& plan, std::size_t i) {
-    if (!plan.IsTimed()) return;
-    double seconds = plan.step_time_s;
+    if (!plan.timed) return;
+    double seconds = plan.seconds;
     if (candidates > 0) {
-      if (plan.arena_kib >= front.LeastMemory()) return;
-      const ParallelPlan other = s.feasible.table.Unpack(plan.plan);
+      if (plan.choice.arena_kib >= front.LeastMemory()) return;
+      const ParallelPlan other = s.feasible.table.Unpack(plan.choice.plan);
       seconds *= std::exp(s.recalibration.For(other, OtherPrediction(s, i).breakdown).log_mean);
     }
-    front.Offer({seconds, plan.arena_kib, candidates + i});
+    front.Offer({seconds, plan.choice.arena_kib, candidates + i});
   };
   for (std::size_t i = 0; i < least; ++i) {
     if (!is_candidate[i]) offer(s.feasible.plans[i], i);
   }
-  for (std::size_t i = 0; i < s.feasible.deeper.size(); ++i) offer(s.feasible.deeper[i], least + i);
+  for (std::size_t i = 0; i < s.feasible.slower.size(); ++i) offer(s.feasible.slower[i], least + i);
   std::vector<RankedPlan> plans;
   for (const ParetoFront::Point& point : front.Points(limit)) {
     if (point.index < candidates) {
@@ -135,7 +135,7 @@ std::vector<RankedPlan> MemoryFront(const SearchState& s, std::size_t limit) {
       continue;
     }
     const std::size_t i = point.index - candidates;
-    plans.push_back(RankedOther(s, i < least ? s.feasible.PlanAt(i) : s.feasible.DeeperAt(i - least),
+    plans.push_back(RankedOther(s, i < least ? s.feasible.PlanAt(i) : s.feasible.SlowerAt(i - least),
                                 OtherPrediction(s, i)));
   }
   return plans;

@@ -119,17 +119,21 @@ std::vector<OpDesc> SearchLoop::CalibrationOps() const {
   // Plans that differ in the order of their microbatches alone have the same ops.
   using Key = std::tuple<MeshOptions, LayerOptions, MessageOptions, StateOptions>;
   std::set<Key> seen;
-  for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
-    ParallelPlan plan = feasible.PlanAt(i);
+  const auto add_choice = [&](const PlanChoice& choice) {
+    ParallelPlan plan = feasible.table.Unpack(choice.plan);
     const auto add = [&] {
       if (seen.insert({plan.mesh(), plan.layer(), plan.messages(), plan.states()}).second)
         plans.push_back(plan);
     };
     add();
     // With the calibrated memory, it may fit only if it recomputes.
-    if (!state_->space.DerivesRecompute() || plan.recompute == Recompute::kFull) continue;
+    if (!state_->space.DerivesRecompute() || plan.recompute == Recompute::kFull) return;
     plan.recompute = Recompute::kFull;
     add();
+  };
+  for (const FeasiblePlan& plan : feasible.plans) {
+    add_choice(plan.choice);
+    for (const PlanChoice& other : feasible.OthersOf(plan)) add_choice(other);
   }
   return ListCalibrationOps(state_->model, state_->workload, plans);
 }

@@ -84,7 +84,7 @@ void SearchState::MakeCandidates() {
   std::iota(chosen.begin(), chosen.end(), std::size_t{0});
   if (!options.exhaustive && chosen.size() > kMostCandidates) {
     const auto faster = [&](std::size_t a, std::size_t b) {
-      const double ta = feasible.plans[a].step_time_s, tb = feasible.plans[b].step_time_s;
+      const double ta = feasible.plans[a].seconds, tb = feasible.plans[b].seconds;
       return std::pair(ta, a) < std::pair(tb, b);
     };
     std::nth_element(chosen.begin(), chosen.begin() + kMostCandidates, chosen.end(), faster);
@@ -234,11 +234,10 @@ void SearchState::Deepen(std::size_t i) {
   if (std::any_of(candidates.begin(), candidates.end(),
                   [&](const CandidatePlan& c) { return c.plan == next; }))
     return;
-  plan.plan = feasible.table.Pack(next);
+  plan.choice = {feasible.table.Pack(next), deeper.Kib(0)};
+  plan.others = 0;
   plan.less_work = static_cast<std::int32_t>(least);
-  plan.sends_whole = kNoPlan;
-  plan.arena_kib = deeper.Kib(0);
-  plan.step_time_s *= costs->Estimate(next).step_time_s / costs->Estimate(candidates[i].plan).step_time_s;
+  plan.seconds *= costs->Estimate(next).step_time_s / costs->Estimate(candidates[i].plan).step_time_s;
   feasible.plans.push_back(plan);
   records.push_back(
       {.feasible = feasible.plans.size() - 1, .raw = RawPrediction(feasible.plans.size() - 1), .steps = {}});

@@ -38,7 +38,7 @@ std::vector<std::size_t> Lists(const std::vector<FeasiblePlan>& plans) {
   constexpr std::size_t kLeast = 256;
   std::vector<std::size_t> begins = {0};
   for (std::size_t i = 1; i < plans.size(); ++i) {
-    const CompactPlan &plan = plans[i].plan, &before = plans[i - 1].plan;
+    const CompactPlan &plan = plans[i].choice.plan, &before = plans[i - 1].choice.plan;
     const bool same = plan.tp == before.tp && plan.pp == before.pp && plan.dp == before.dp &&
                       plan.micro_batch == before.micro_batch;
     if (!same && i - begins.back() >= kLeast) begins.push_back(i);
@@ -47,8 +47,8 @@ std::vector<std::size_t> Lists(const std::vector<FeasiblePlan>& plans) {
   return begins;
 }
 
-// Sets the times of all plans by the closed form, or by the timer where it is not close. `at_least`: sets
-// their lower bounds.
+// Sets the times of all plans by the closed form, or by the timer where it is not close, of their fastest
+// choices. `at_least`: sets their lower bounds.
 absl::Status EstimateTimes(CostModel& costs, FeasiblePlans& feasible, bool at_least,
                            const PlanningWatch& watch, const base::TaskThreads& threads) {
   std::vector<FeasiblePlan>& plans = feasible.plans;
@@ -72,12 +72,9 @@ absl::Status EstimateTimes(CostModel& costs, FeasiblePlans& feasible, bool at_le
     for (std::size_t i = begins[list]; i < begins[list + 1]; ++i) {
       const ParallelPlan plan = feasible.PlanAt(i);
       if (pace.Due(plan) && (stop || (thread == 0 && !goes_on()))) return false;
-      if (at_least) {
-        plans[i].step_time_s = -own.SecondsAtLeast(plan);
-        continue;
-      }
-      plans[i].step_time_s = own.EstimatedSeconds(plan, own.host_op_s());
-      if (std::isfinite(plans[i].step_time_s) && plans[i].step_time_s > 0) continue;
+      plans[i].seconds = at_least ? SecondsAtLeast(own, feasible, i) : TakeFastestChoice(own, feasible, i);
+      plans[i].timed = !at_least;
+      if (at_least || (std::isfinite(plans[i].seconds) && plans[i].seconds > 0)) continue;
       untimed[list] = i;
       break;
     }
@@ -113,7 +110,7 @@ class Timings {
     AUTOCFG_RETURN_IF_ERROR(Look(watch_, feasible_));
     try {
       const Prediction& p = timed_[i] = costs_.Predict(plan);
-      feasible_.plans[i].step_time_s = p.step_time_s;
+      feasible_.plans[i].seconds = p.step_time_s;
     } catch (const std::logic_error& error) {
       return absl::InternalError(fmt::format("plan {}: {}", PlanText(plan), error.what()));
     }
@@ -134,64 +131,29 @@ absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasibl
                                         const base::TaskThreads& threads, LazyTimes* lazy) {
   std::vector<FeasiblePlan>& plans = feasible.plans;
   AUTOCFG_RETURN_IF_ERROR(EstimateTimes(costs, feasible, lazy != nullptr, watch, threads));
-  // Only plans with the least recompute that fits are considered here. Of two of them that differ only in
-  // scatter_gather, the slower one is not, and keeps its ratio to the faster one.
-  LazyTimes::Twins twins;  // (whole, scattered)
-  std::vector<bool> is_scattered(plans.size());
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].less_work != kNoPlan || plans[i].sends_whole == kNoPlan) continue;
-    if (plans[static_cast<std::size_t>(plans[i].sends_whole)].less_work != kNoPlan) continue;
-    twins.emplace_back(plans[i].sends_whole, static_cast<std::int32_t>(i));
-    is_scattered[i] = true;
-  }
-  std::sort(twins.begin(), twins.end());
-  const auto scattered_of = [&](std::size_t whole) -> std::optional<std::size_t> {
-    const std::pair key(static_cast<std::int32_t>(whole), std::int32_t{0});
-    const auto found = std::lower_bound(twins.begin(), twins.end(), key);
-    if (found == twins.end() || found->first != key.first) return std::nullopt;
-    return static_cast<std::size_t>(found->second);
-  };
-  const auto estimate = [&](std::size_t i) {
-    if (!plans[i].IsTimed())
-      plans[i].step_time_s = costs.EstimatedSeconds(feasible.PlanAt(i), costs.host_op_s());
-    return plans[i].step_time_s;
-  };
-  struct Slower {
-    std::size_t plan, faster;
-    double ratio;
-  };
-  std::vector<Slower> slower;
-  // Adds the slower one of two. Returns the faster one.
-  const auto faster_of = [&](std::size_t whole, std::size_t scattered) {
-    const auto [scattered_is_faster, ratio] = TimesOfTwins(estimate(whole), estimate(scattered));
-    slower.push_back(scattered_is_faster ? Slower{whole, scattered, ratio} : Slower{scattered, whole, ratio});
-    return slower.back().faster;
-  };
-
-  // Two that differ in scatter_gather are one entry until the faster one is known.
+  // Only plans that do the least work are considered here.
   std::vector<PlansByTime::Entry> least;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].less_work != kNoPlan || is_scattered[i]) continue;
-    double seconds = plans[i].SecondsAtLeast();
-    const std::optional<std::size_t> scattered = scattered_of(i);
-    if (scattered) seconds = std::min(seconds, plans[*scattered].SecondsAtLeast());
-    least.push_back({seconds, static_cast<std::uint32_t>(i), false});
+    if (plans[i].less_work == kNoPlan)
+      least.push_back({plans[i].seconds, static_cast<std::uint32_t>(i), plans[i].timed});
   }
   PlansByTime fastest(std::move(least));
   std::int64_t looked = 0;
   // Returns the fastest plan that is left, whose time is known; nothing if none is left, or if the watch said
   // no.
   absl::Status stopped;
+  const LazyTimes unscaled;
   const auto next_fastest = [&]() -> std::optional<PlansByTime::Entry> {
     while (!fastest.empty()) {
-      const PlansByTime::Entry next = fastest.Pop();
+      PlansByTime::Entry next = fastest.Pop();
       if (next.timed) return next;
       constexpr std::int64_t kEstimatesPerLook = 64;
       if (++looked % kEstimatesPerLook == 0) stopped = Look(watch, feasible);
       if (!stopped.ok()) return std::nullopt;
-      const std::optional<std::size_t> scattered = scattered_of(next.plan);
-      const std::size_t faster = scattered ? faster_of(next.plan, *scattered) : next.plan;
-      fastest.Push({estimate(faster), static_cast<std::uint32_t>(faster), true});
+      next.raised = !next.raised && unscaled.RaiseBound(costs, feasible, next.plan);
+      next.timed = !next.raised;
+      next.seconds = next.raised ? plans[next.plan].seconds : unscaled.Time(costs, feasible, next.plan);
+      fastest.Push(next);
     }
     return std::nullopt;
   };
@@ -213,8 +175,7 @@ absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasibl
   for (const PlansByTime::Entry& entry : first) {
     AUTOCFG_RETURN_IF_ERROR(time(entry));
   }
-  for (const PlansByTime::Entry& entry : first)
-    fastest.Push({plans[entry.plan].step_time_s, entry.plan, true});
+  for (const PlansByTime::Entry& entry : first) fastest.Push({plans[entry.plan].seconds, entry.plan, true});
   // Always times the fastest plan that is not timed yet.
   for (std::size_t settled = 0; settled < kSettled && !timings.full();) {
     const std::optional<PlansByTime::Entry> next = next_fastest();
@@ -226,31 +187,19 @@ absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasibl
     }
     AUTOCFG_RETURN_IF_ERROR(time(*next));
     if (timed.contains(next->plan)) {
-      fastest.Push({plans[next->plan].step_time_s, next->plan, true});
+      fastest.Push({plans[next->plan].seconds, next->plan, true});
     } else {
       ++settled;  // the program is too large; the closed form is kept
     }
   }
-  if (lazy == nullptr) {
-    while (!fastest.empty()) next_fastest();  // the faster one of all twins
-    if (!stopped.ok()) return stopped;
-  }
-
-  // Ratio of timed to closed-form time of the plan with the least recompute.
+  // Ratio of timed to closed-form time of the plans that do the least work.
   std::map<std::size_t, float> factors;
-  for (const auto& [i, seconds] : estimates) factors[i] = static_cast<float>(plans[i].step_time_s / seconds);
-  for (const Slower& s : slower) {
-    if (const auto factor = factors.find(s.faster); factor != factors.end()) factors[s.plan] = factor->second;
-    plans[s.plan].step_time_s = s.ratio * plans[s.faster].step_time_s;
-  }
-  std::vector<float> factor(plans.size(), 1);
-  for (const auto& [i, of_plan] : factors) factor[i] = of_plan;
+  for (const auto& [i, seconds] : estimates) factors[i] = static_cast<float>(plans[i].seconds / seconds);
+  LazyTimes times(std::move(factors));
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].less_work == kNoPlan) continue;
-    factor[i] = factor[static_cast<std::size_t>(plans[i].less_work)];
-    plans[i].step_time_s *= factor[i];
+    if (plans[i].less_work != kNoPlan) plans[i].seconds *= times.FactorOf(feasible, i);
   }
-  if (lazy != nullptr) *lazy = LazyTimes(std::move(factors), std::move(twins));
+  if (lazy != nullptr) *lazy = std::move(times);
   return timed;
 }
 
@@ -258,7 +207,7 @@ Prediction PredictionOf(CostModel& costs, const FeasiblePlans& feasible, const T
                         std::size_t i) {
   if (const auto it = timed.find(i); it != timed.end()) return it->second;
   Prediction p = costs.Estimate(feasible.PlanAt(i));
-  if (p.step_time_s != feasible.plans[i].step_time_s) Scale(p, feasible.plans[i].step_time_s / p.step_time_s);
+  if (p.step_time_s != feasible.plans[i].seconds) Scale(p, feasible.plans[i].seconds / p.step_time_s);
   return p;
 }
 

@@ -17,15 +17,14 @@ namespace autocfg {
 // Timed predictions by plan index.
 using TimedPlans = std::map<std::size_t, Prediction>;
 
-// Fills in step_time_s of every plan and times a shortlist.
+// Fills in the time of every plan, by its fastest choice, and times a shortlist.
 //
 // The shortlist is drawn from the plans with the least work that fit: first the 64 fastest by the
 // closed form, then always the currently fastest one, until the 16 fastest are all timed. Limits are 256
 // plans and 1.5 million actions in total, so that spaces with huge programs are answered within seconds.
 //
 // Plans that do more work than a timed plan (FeasiblePlan::less_work) are scaled by the same ratio, so that
-// they are never faster. The same holds for two plans that differ only in scatter_gather, which changes
-// messages and their arrival alone: the one that is slower by the closed form is scaled.
+// they are never faster.
 //
 // InvalidArgument, naming the plan, if a time is not positive and finite. Cancelled once `watch` says no. The
 // result is the same for any number of threads; those other than the calling one use copies of `costs`.
@@ -36,7 +35,7 @@ absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasibl
                                         const PlanningWatch& watch = {},
                                         const base::TaskThreads& threads = {}, LazyTimes* lazy = nullptr);
 
-// Returns the prediction of plan `i`, consistent with the step_time_s from PredictTimes.
+// Returns the prediction of plan `i`, consistent with the time from PredictTimes.
 Prediction PredictionOf(CostModel& costs, const FeasiblePlans& feasible, const TimedPlans& timed,
                         std::size_t i);
 

@@ -49,7 +49,7 @@ double UnmeasuredDeviceSeconds(const SearchState& s) {
   const double factor = MeanCorrection(s);
   for (std::size_t i = 0; i < s.feasible.plans.size(); ++i) {
     if (is_candidate[i]) continue;
-    double seconds = s.feasible.plans[i].step_time_s;
+    double seconds = s.feasible.plans[i].seconds;
     const ParallelPlan plan = s.feasible.PlanAt(i);
     if (s.IsSlice(plan)) seconds = SliceSeconds(*s.costs, plan, ChooseSlice(*s.costs, plan).pipeline);
     sum += trial.Seconds(factor * seconds);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <span>
 #include <string_view>
@@ -33,11 +34,15 @@ std::size_t LevelOf(std::string_view name, const std::vector<std::string_view>& 
   return found == variants.end() ? kTensor : kVariants + static_cast<std::size_t>(found - variants.begin());
 }
 
+bool Reads(const LegalityRule& rule, std::string_view option) {
+  return std::find(rule.reads.begin(), rule.reads.end(), option) != rule.reads.end();
+}
+
 }  // namespace
 
 // One pass over a space. Levels nest as in `Level`; each sets its options and checks the rules that read no
 // later ones. A broken rule does not end a level: an earlier rule that is checked further inside may be the
-// one to report.
+// one to report. Options that are derived have no level: innermost, all their values are tried together.
 class SearchSpace::Enumeration {
  public:
   Enumeration(const SearchSpace& space, const VisitPlan& visit, const GoOn& go_on,
@@ -45,6 +50,10 @@ class SearchSpace::Enumeration {
       : space_(space), visit_(visit), go_on_(go_on), visit_illegal_(visit_illegal), looked_(cases) {
     std::vector<std::string_view> variants;
     for (const VariantAxis& axis : space.variants_) {
+      if (axis.derived) {
+        derived_.push_back(&axis);
+        continue;
+      }
       // An axis of one value has no level: no later value replaces it.
       if (axis.values.size() == 1 && axis.option->equal(axis.values.front(), plan_)) continue;
       variants_.push_back(&axis);
@@ -53,36 +62,10 @@ class SearchSpace::Enumeration {
     rules_at_.resize(kVariants + variants.size() + 1);
     ListRules();
     covering_rules_.resize(variants.size());
-    // Constant for a mesh and a combination of variants; an option that is not in the table is never set.
-    const auto is_of_variants = [&](std::string_view name, std::size_t level) {
-      return level == kTensor || level == kPipeline || (level >= kVariants && name != "recompute");
-    };
     for (std::size_t i = 0; i < rules_.size(); ++i) {
       if (rules_[i]->reason == IllegalReason::kSizeNotPositive)
         continue;  // a space has no such values (SetAxis)
-      std::size_t level = 0;
-      bool of_layout = true, of_variants = true;
-      for (const std::string_view name : rules_[i]->reads) {
-        const std::size_t of_option = LevelOf(name, variants);
-        level = std::max(level, of_option);
-        of_layout = of_layout && name != "mbs" && name != "schedule";
-        of_variants = of_variants && is_of_variants(name, of_option);
-      }
-      if (level == kVariants + variants.size()) {
-        for (const std::string_view name : rules_[i]->reads) {
-          const bool of_variant = LevelOf(name, variants) >= kVariants && name != "recompute";
-          recompute_rules_of_layout_ = recompute_rules_of_layout_ && !of_variant;
-        }
-      }
-      if (level == kSplit && of_layout) {
-        split_rules_.push_back(i);
-      } else if (level < kVariants || level == kVariants + variants.size()) {
-        rules_at_[level].push_back(i);
-      } else {
-        (of_variants ? variant_rules_ : other_variant_rules_).push_back(i);
-        if (of_variants && rules_[i]->reason == IllegalReason::kNotExpressible)
-          covering_rules_[level - kVariants].push_back(i);
-      }
+      ClassifyRule(i, variants);
     }
     if (!rules_at_.back().empty()) first_recompute_rule_ = rules_at_.back().front();
   }
@@ -119,16 +102,50 @@ class SearchSpace::Enumeration {
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
   struct SplitCase {
-    SplitChoice choice;
-    std::size_t broken;  // the first of split_rules_ that it breaks, or kNone
+    // One, or those that break none of split_rules_ if the split is derived.
+    std::vector<SplitChoice> choices;
+    std::size_t broken = kNone;  // the first of split_rules_ that the only one breaks
   };
+
+  // Adds a rule to the list of those that are checked together with it.
+  void ClassifyRule(std::size_t i, const std::vector<std::string_view>& variants) {
+    const LegalityRule& rule = *rules_[i];
+    // Constant for a mesh and a combination of variants; an option that is not in the table is never set.
+    const auto is_of_variants = [&](std::string_view name, std::size_t level) {
+      return level == kTensor || level == kPipeline || (level >= kVariants && name != "recompute");
+    };
+    std::size_t level = 0;
+    bool of_layout = true, of_variants = true, of_some_variant = false;
+    for (const std::string_view name : rule.reads) {
+      const std::size_t of_option = LevelOf(name, variants);
+      level = std::max(level, of_option);
+      of_layout = of_layout && name != "mbs" && name != "schedule";
+      of_variants = of_variants && is_of_variants(name, of_option);
+      of_some_variant = of_some_variant || (of_option >= kVariants && name != "recompute");
+    }
+    const bool of_derived = std::any_of(derived_.begin(), derived_.end(), [&](const VariantAxis* axis) {
+      return Reads(rule, axis->option->name);
+    });
+    if (Reads(rule, "recompute")) {
+      recompute_rules_of_layout_ = recompute_rules_of_layout_ && !of_some_variant && !of_derived;
+      rules_at_[level].push_back(i);
+    } else if (level == kSplit && of_layout && !of_derived) {
+      split_rules_.push_back(i);
+    } else if (of_derived || (space_.split_derived_ && Reads(rule, "split"))) {
+      derived_rules_.push_back(i);
+    } else if (level < kVariants) {
+      rules_at_[level].push_back(i);
+    } else {
+      (of_variants ? variant_rules_ : other_variant_rules_).push_back(i);
+      if (of_variants && rule.reason == IllegalReason::kNotExpressible)
+        covering_rules_[level - kVariants].push_back(i);
+    }
+  }
 
   // Fills rules_: those of a framework before the first that reads recompute, so that many of their plans are
   // counted at once, unless they read it themselves.
   void ListRules() {
-    const auto reads_recompute = [](const LegalityRule& rule) {
-      return std::find(rule.reads.begin(), rule.reads.end(), "recompute") != rule.reads.end();
-    };
+    const auto reads_recompute = [](const LegalityRule& rule) { return Reads(rule, "recompute"); };
     bool listed = false;
     for (const LegalityRule& rule : LegalityRules()) {
       if (reads_recompute(rule) && !listed) {
@@ -201,8 +218,14 @@ class SearchSpace::Enumeration {
       for (const SplitChoice& choice : space_.SplitChoices(plan_.pp, vpp)) {
         if (!MakesOn()) return false;
         SetSplit(choice);
-        most_layers_ = choice.most_layers;
-        cases.push_back({choice, FirstBroken(split_rules_, kNone)});
+        const std::size_t broken = FirstBroken(split_rules_, kNone);
+        if (!space_.split_derived_ || cases.empty()) {
+          cases.push_back({{choice}, broken});
+        } else if (broken == kNone && cases.front().broken == kNone) {
+          cases.front().choices.push_back(choice);
+        } else if (broken > cases.front().broken) {  // of those that are illegal, the last rule counts
+          cases.front() = {{choice}, broken};
+        }
       }
     }
     return true;
@@ -238,12 +261,13 @@ class SearchSpace::Enumeration {
     for (const SplitCase& c : cases) {
       if (!GoesOn()) return false;
       const std::size_t broken = std::min(outer, c.broken);
-      most_layers_ = c.choice.most_layers;
+      choices_ = &c.choices;
+      most_layers_ = c.choices.front().most_layers;
       if (broken != kNone && rules_at_[kSplit].empty() && CountsAtOnce(broken)) {
         if (!CountCombinations(broken)) return false;
         continue;
       }
-      SetSplit(c.choice);
+      SetSplit(c.choices.front());
       if (!VisitCombinations(FirstBroken(kSplit, broken))) return false;
     }
     return true;
@@ -279,22 +303,8 @@ class SearchSpace::Enumeration {
       }
       return;
     }
-    const auto& [option, values, leaves_out_covered] = *variants_[index];
-    static const ParallelPlan defaults;
-    bool default_visited = false;
-    for (const ParallelPlan& value : values) {
-      option->copy(value, plan_);
-      // A redundant value stands for the default.
-      if (option->redundant != nullptr && !option->equal(plan_, defaults) &&
-          !option->redundant(plan_).empty())
-        option->copy(defaults, plan_);
-      if (leaves_out_covered && IsCovered(index)) continue;
-      if (option->equal(plan_, defaults)) {
-        if (default_visited) continue;
-        default_visited = true;
-      }
-      MakeCombinations(index + 1, broken);
-    }
+    ForEachValue(
+        *variants_[index], [&] { MakeCombinations(index + 1, broken); }, index);
   }
 
   // Returns whether a variant's value is covered by another one, which the framework expresses.
@@ -329,7 +339,7 @@ class SearchSpace::Enumeration {
   }
 
   bool VisitCombinations(std::size_t outer) {
-    legal_values_ = {};
+    for (std::vector<LegalValues>& of_splits : legal_values_) of_splits.clear();
     // The visitor of illegal plans may end its calls meanwhile.
     const bool at_once = !visit_illegal_;
     const auto is_counted = [&](std::size_t broken) {
@@ -351,6 +361,7 @@ class SearchSpace::Enumeration {
     return true;
   }
 
+  // The options that are left: recompute, and those that are derived.
   bool VisitRecomputes(std::size_t outer) {
     if (!GoesOn()) return false;
     const std::vector<RecomputeValue>& values = RecomputeValues(plan_.attention);
@@ -358,89 +369,103 @@ class SearchSpace::Enumeration {
       Count(outer, PlansOf(values));
       return true;
     }
-    if (!visit_illegal_ && outer == kNone && recompute_rules_of_layout_) return VisitLegalValues(values);
-    const std::size_t level = kVariants + variants_.size();
-    legal_.clear();
     if (space_.recompute_derived_) return VisitDerived(values, outer);
     for (const RecomputeValue& value : values) {
-      plan_.recompute = value.mode;
-      plan_.recompute_layers = value.layers;
-      const std::size_t broken = FirstBroken(level, outer);
-      if (broken == kNone) {
-        legal_.push_back(value);
-        continue;
-      }
-      if (visit_illegal_ && !VisitLegal()) return false;  // in the order of the space
-      CountOne(rules_[broken]->reason, plan_);
+      if (!VisitDerived({&value, 1}, outer)) return false;
     }
-    return VisitLegal();
+    return true;
   }
 
-  // Visits the legal ones of the values, which are the same for all combinations of a layout with this
-  // attention. Counts the others.
-  bool VisitLegalValues(const std::vector<RecomputeValue>& values) {
-    LegalValues& known = legal_values_[static_cast<std::size_t>(plan_.attention)];
+  // Visits the plan at hand, with all legal values of its derived options, and with those of `depths` that
+  // are legal. If none are, the plan is illegal.
+  bool VisitDerived(std::span<const RecomputeValue> depths, std::size_t outer) {
+    alternatives_.clear();
+    made_depths_.clear();
+    std::size_t last_broken = outer;
+    if (outer == kNone) {
+      last_broken = 0;
+      for (std::size_t split = 0; split < choices_->size(); ++split) {
+        SetSplit((*choices_)[split]);
+        AddAlternatives(0, split, depths, last_broken);
+      }
+      if (!alternatives_.empty()) {
+        if (!visit_(alternatives_)) return false;
+        ++counts_.enumerated;
+        return true;
+      }
+    }
+    SetSplit(choices_->front());
+    SetDepth(depths.front());
+    for (const VariantAxis* axis : derived_) axis->option->copy(ParallelPlan(), plan_);
+    if (outer != kNone) last_broken = FirstBroken(rules_at_.back(), outer);
+    CountOne(rules_[last_broken]->reason, plan_);
+    return true;
+  }
+
+  // Adds the alternatives with the values of derived options up to `index` as they are in the plan at hand.
+  // Raises `last_broken` to the first rule that an illegal one breaks.
+  void AddAlternatives(std::size_t index, std::size_t split, std::span<const RecomputeValue> depths,
+                       std::size_t& last_broken) {
+    if (index < derived_.size()) {
+      ForEachValue(*derived_[index], [&] { AddAlternatives(index + 1, split, depths, last_broken); });
+      return;
+    }
+    if (const std::size_t broken = FirstBroken(derived_rules_, kNone); broken != kNone) {
+      last_broken = std::max(last_broken, broken);
+      return;
+    }
+    const std::span<const RecomputeValue> legal = LegalDepths(split, depths, last_broken);
+    if (!legal.empty()) alternatives_.push_back({plan_, legal});
+  }
+
+  // Sets each value of the option that is neither redundant nor covered in the plan at hand, the default
+  // once, and calls `visit`.
+  template <typename Visit>
+  void ForEachValue(const VariantAxis& axis, const Visit& visit, std::size_t variant = kNone) {
+    static const ParallelPlan defaults;
+    const PlanOption& option = *axis.option;
+    bool default_visited = false;
+    for (const ParallelPlan& value : axis.values) {
+      option.copy(value, plan_);
+      // A redundant value stands for the default.
+      if (option.redundant != nullptr && !option.equal(plan_, defaults) && !option.redundant(plan_).empty())
+        option.copy(defaults, plan_);
+      if (axis.leaves_out_covered && IsCovered(variant)) continue;
+      if (option.equal(plan_, defaults)) {
+        if (default_visited) continue;
+        default_visited = true;
+      }
+      visit();
+    }
+  }
+
+  // Returns the legal ones of the depths, which are the same for all combinations of a layout with this
+  // attention and this one of its splits, unless a rule reads more.
+  std::span<const RecomputeValue> LegalDepths(std::size_t split, std::span<const RecomputeValue> depths,
+                                              std::size_t& last_broken) {
+    const bool kept = recompute_rules_of_layout_ && space_.recompute_derived_;
+    std::vector<LegalValues>& of_splits = legal_values_[static_cast<std::size_t>(plan_.attention)];
+    if (kept && of_splits.size() <= split) of_splits.resize(choices_->size());
+    LegalValues& known = kept ? of_splits[split] : made_depths_.emplace_back();
     if (!known.made) {
       known.made = true;
-      for (const RecomputeValue& value : values) {
-        plan_.recompute = value.mode;
-        plan_.recompute_layers = value.layers;
-        const std::size_t broken = FirstBroken(kVariants + variants_.size(), kNone);
+      for (const RecomputeValue& depth : depths) {
+        SetDepth(depth);
+        const std::size_t broken = FirstBroken(rules_at_.back(), kNone);
         if (broken == kNone) {
-          known.values.push_back(value);
+          known.values.push_back(depth);
         } else {
-          known.broken.push_back(broken);
+          known.broken = std::max(known.broken, broken);
         }
       }
     }
-    if (space_.recompute_derived_ && !known.values.empty()) return Take(known.values);
-    for (const std::size_t broken : known.broken) {
-      Count(broken, 1);
-      if (space_.recompute_derived_) return true;
-    }
-    return Visit(known.values);
+    last_broken = std::max(last_broken, known.broken);
+    return known.values;
   }
 
-  // Visits the plan with the depths that are legal. If none is, the plan is illegal by the first rule that
-  // the least depth breaks.
-  bool VisitDerived(const std::vector<RecomputeValue>& values, std::size_t outer) {
-    std::size_t first_broken = kNone;
-    for (const RecomputeValue& value : values) {
-      plan_.recompute = value.mode;
-      plan_.recompute_layers = value.layers;
-      const std::size_t broken = FirstBroken(kVariants + variants_.size(), outer);
-      if (broken == kNone) {
-        legal_.push_back(value);
-      } else if (first_broken == kNone) {
-        first_broken = broken;
-      }
-    }
-    if (!legal_.empty()) return Take(legal_);
-    plan_.recompute = values.front().mode;
-    plan_.recompute_layers = values.front().layers;
-    CountOne(rules_[first_broken]->reason, plan_);
-    return true;
-  }
-
-  bool VisitLegal() {
-    if (legal_.empty()) return true;
-    const bool all = Visit(legal_);
-    legal_.clear();
-    return all;
-  }
-
-  // Visits a plan for each value.
-  bool Visit(std::span<const RecomputeValue> values) {
-    for (; !values.empty(); values = values.subspan(1)) {
-      if (!Take(values.first(1))) return false;
-    }
-    return true;
-  }
-
-  bool Take(std::span<const RecomputeValue> values) {
-    if (!visit_(plan_, values)) return false;
-    ++counts_.enumerated;
-    return true;
+  void SetDepth(const RecomputeValue& value) {
+    plan_.recompute = value.mode;
+    plan_.recompute_layers = value.layers;
   }
 
   std::int64_t PlansOf(const std::vector<RecomputeValue>& values) const {
@@ -461,20 +486,23 @@ class SearchSpace::Enumeration {
   const GoOn& go_on_;
   VisitIllegal visit_illegal_;      // empty: illegal plans are counted only
   std::int64_t looked_, made_ = 0;  // cases, splits
-  std::vector<RecomputeValue> legal_;
-  // Of the layout at hand, by attention.
+  // Of the layout at hand, by attention, then by its splits.
   struct LegalValues {
     bool made = false;
     std::vector<RecomputeValue> values;
-    std::vector<std::size_t> broken;  // the first rule that each other value breaks
+    std::size_t broken = 0;  // the last of the rules that another value breaks first
   };
-  std::array<LegalValues, kAttentionCount> legal_values_;
-  bool recompute_rules_of_layout_ = true;           // they read no option after split but recompute
-  std::vector<const LegalityRule*> rules_;          // in order; lists below hold places in it
-  std::vector<const VariantAxis*> variants_;        // those with a level
+  std::array<std::vector<LegalValues>, kAttentionCount> legal_values_;
+  std::deque<LegalValues> made_depths_;  // of the plan at hand
+  std::vector<Alternative> alternatives_;
+  bool recompute_rules_of_layout_ = true;     // they read no option after split but recompute
+  std::vector<const LegalityRule*> rules_;    // in order; lists below hold places in it
+  std::vector<const VariantAxis*> variants_;  // those with a level
+  std::vector<const VariantAxis*> derived_;
   std::vector<std::vector<std::size_t>> rules_at_;  // by level, ascending; none at those of variants
   // Of the variants: that read these and the mesh alone, and the others.
   std::vector<std::size_t> variant_rules_, other_variant_rules_;
+  std::vector<std::size_t> derived_rules_;  // that read derived options and not recompute
   // By variant: those of variant_rules_ that are the framework's and read no later option.
   std::vector<std::vector<std::size_t>> covering_rules_;
   std::size_t first_recompute_rule_ = kNone;
@@ -482,8 +510,9 @@ class SearchSpace::Enumeration {
   ParallelPlan plan_{{.tp = 0}};
   std::vector<std::size_t> split_rules_;  // those of level kSplit that MakeSplits checks
   std::vector<std::pair<std::int64_t, std::vector<SplitCase>>>
-      splits_;                    // by virtual stages, of the pp at hand
-  std::int64_t most_layers_ = 0;  // of the split at hand
+      splits_;                                         // by virtual stages, of the pp at hand
+  const std::vector<SplitChoice>* choices_ = nullptr;  // of the layout at hand
+  std::int64_t most_layers_ = 0;                       // of its largest stage
   // Those of the mesh at hand, in order; all of them, by the rule that they break.
   std::vector<Combination> combinations_;
   std::vector<AlikeCombinations> alike_combinations_;
@@ -514,10 +543,11 @@ std::int64_t SearchSpace::Walk::cases() const { return enumeration_->cases(); }
 SearchSpace::Counts SearchSpace::ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit,
                                               const GoOn& go_on, const VisitIllegal& visit_illegal) const {
   ParallelPlan plan;
-  const VisitPlan visit_first = [&](const ParallelPlan& run, std::span<const RecomputeValue> values) {
-    plan = run;
-    plan.recompute = values.front().mode;
-    plan.recompute_layers = values.front().layers;
+  const VisitPlan visit_first = [&](std::span<const Alternative> alternatives) {
+    const Alternative& first = alternatives.front();
+    plan = first.plan;
+    plan.recompute = first.depths.front().mode;
+    plan.recompute_layers = first.depths.front().layers;
     return visit(plan);
   };
   return Enumeration(*this, visit_first, go_on, visit_illegal).Run();

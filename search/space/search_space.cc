@@ -141,7 +141,7 @@ absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<st
     auto axis = std::find_if(variants_.begin(), variants_.end(),
                              [&](const VariantAxis& known) { return known.option == &option; });
     axis->values.clear();
-    axis->leaves_out_covered = false;
+    axis->leaves_out_covered = axis->derived = false;
     // In the order of their values: as numbers, else as the choices of the row.
     std::sort(plans.begin(), plans.end());
     for (const ParallelPlan& plan : plans) {
@@ -162,7 +162,7 @@ absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<st
   if (name == "schedule") collect(schedules_, &ParallelPlan::schedule);
   if (name == "vpp") collect(virtual_stages_, &ParallelPlan::virtual_stages);
   if (name == "split") {
-    even_ = auto_ = false;
+    even_ = auto_ = split_derived_ = false;
     for (const ParallelPlan& plan : plans) {
       even_ |= plan.split == SplitMode::kEven;
       auto_ |= plan.split == SplitMode::kAuto;
@@ -220,6 +220,7 @@ void SearchSpace::SetVariantDefaults() {
       if (CheckAllowed(plan).ok()) axis.values.push_back(std::move(plan));
     }
     axis.leaves_out_covered = option.covered != nullptr && axis.values.size() > 1;
+    axis.derived = option.derived && axis.values.size() > 1;
     variants_.push_back(std::move(axis));
   }
 }

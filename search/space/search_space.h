@@ -43,17 +43,18 @@ class SearchSpace {
  public:
   // Axes are the options of the table, by their text or JSON names. Axes that are not named take: tp, pp, dp
   // the divisors of `ranks`; mbs the divisors of the global batch; schedule all that can be predicted or run;
-  // vpp 1 (gpipe, 1f1b) and the divisors of the layers from 2 on (interleaved); split even and auto; every
+  // vpp 1 (gpipe, 1f1b) and the divisors of the layers from 2 on (interleaved); every
   // other option its default, or all values if its row says so (PlanOption::searched, needs_hiding).
   //
-  // recompute is derived unless it is named: a plan of the space leaves its depth open. The depths are none,
-  // full:K for every K (at most kMostDerivedDepths of them) below the layers of the plan's largest stage (of
-  // an even spread, rounded up, under split=auto), and full. The caller chooses one.
+  // split, recompute and the options whose row says so (PlanOption::derived) are derived unless they are
+  // named: a plan of the space leaves them open, and the caller chooses (Alternative). The splits are even
+  // and auto. The depths of recompute are none, full:K for every K (at most kMostDerivedDepths of them) below
+  // the layers of the plan's largest stage (of an even spread, rounded up, under split=auto), and full.
   //
   // A value may be a range (axis_ranges.h): "1-4", or alone "<=4", ">=2", "<8", ">1". Of a size it holds
   // those that the axis takes if it is not named (dp_shard: divisors of `ranks`), else the choices of the
-  // row. recompute also takes "full:*": full:K for every K as above, and full. Named values of recompute are
-  // enumerated as those of other options are.
+  // row. recompute also takes "full:*": full:K for every K as above, and full. Named values of
+  // derived options are enumerated as those of other options are.
   //
   // InvalidArgument, with the subject "space", names an unknown axis (with the nearest names), an axis named
   // twice, a value that it does not take, sizes none of which make up `ranks`, or schedules none of which go
@@ -83,10 +84,12 @@ class SearchSpace {
   using VisitIllegal = std::function<bool(const ParallelPlan&, IllegalReason)>;
 
   // Calls `visit` for every legal plan of the space in canonical form, each once, until it or `go_on` returns
-  // false. A plan whose depth of recompute is derived has the least one that is legal.
+  // false. Derived options have the first values that are legal.
   // Counts the illegal ones by the first rule that they break (FindIllegality): many at once, unless
   // `visit_illegal` is to see each. The rules of a framework count as kNotExpressible, and come before
-  // kRecomputeLayersTooMany; those that read recompute come last. `enumerated` counts both.
+  // kRecomputeLayersTooMany; those that read recompute come last. A plan with derived options is illegal if
+  // all its alternatives are, by the rule of the one that comes furthest; rules that read options other than
+  // split among the derived ones come last. `enumerated` counts both.
   // All plans use all ranks: tp*pp*dp == ranks. split=auto is visited as such.
   //
   // Order, the last changes fastest: tp, pp, mbs ascending; gpipe, 1f1b, interleaved; vpp ascending; even,
@@ -112,9 +115,15 @@ class SearchSpace {
     std::int64_t layers = 0;  // kFull: the first so many of a stage; 0 = all
     bool operator==(const RecomputeValue&) const = default;
   };
-  // A legal plan, but for its recompute: one of these values, all of them legal, those that recompute less
-  // first. There is one if recompute is named. Returns whether the plan was taken: if not, the walk ends.
-  using VisitPlan = std::function<bool(const ParallelPlan&, std::span<const RecomputeValue>)>;
+  // A legal plan, with one combination of values of the derived options, but for its recompute: one of these
+  // values, all of them legal, those that recompute less first. There is one if recompute is named.
+  struct Alternative {
+    ParallelPlan plan;
+    std::span<const RecomputeValue> depths;
+  };
+  // A plan of the space with all its alternatives: one if nothing but recompute is derived. Returns whether
+  // the plan was taken: if not, the walk ends.
+  using VisitPlan = std::function<bool(std::span<const Alternative>)>;
 
   // The plans of the space with these sizes: a space is the sequence of its parts.
   struct Part {
@@ -185,6 +194,7 @@ class SearchSpace {
     const PlanOption* option = nullptr;
     std::vector<ParallelPlan> values;
     bool leaves_out_covered = false;  // PlanOption::covered
+    bool derived = false;             // PlanOption::derived, and not named
   };
 
   absl::Status SetAxis(const PlanOption& option, const std::vector<std::string>& given);
@@ -207,7 +217,7 @@ class SearchSpace {
   std::vector<MeshOptions> unusable_sizes_;  // values of tp, pp, dp that divide no layout of all ranks
   std::vector<std::int64_t> tp_, pp_, dp_, micro_batch_, virtual_stages_;  // ascending
   std::vector<Schedule> schedules_;
-  bool even_ = true, auto_ = true;
+  bool even_ = true, auto_ = true, split_derived_ = true;
   std::vector<std::vector<std::int64_t>> explicit_splits_;
   std::vector<RecomputeValue> recompute_ = {
       RecomputeValue{}};           // beside every full:K, if those are in the space

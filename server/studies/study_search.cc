@@ -24,7 +24,7 @@ namespace autocfg::server {
 namespace {
 
 constexpr std::size_t kRunnersUp = 10;
-constexpr std::size_t kRankedForRunnersUp = 200;  // of which those are chosen
+constexpr std::size_t kRankedAtFirst = 2 * kRunnersUp;  // of which those are chosen
 constexpr std::size_t kFrontPlans = 20;
 constexpr int kMostPlanningThreads = 32;  // the cost model of each takes up to 26 MB
 constexpr int kTrialsPerRead = 500;       // trials per read of the store
@@ -236,12 +236,19 @@ v1::Recommendation StudySearch::Recommendation() const {
   answer.set_left_out(loop_.LeftOut());
   answer.set_memory_margin(problem_.options.memory_margin);
   if (!calibrated_) return answer;
-  const std::vector<RankedPlan> ranking = loop_.Ranking(kRankedForRunnersUp);
-  std::vector<ParallelPlan> plans;
-  plans.reserve(ranking.size());
-  for (const RankedPlan& ranked : ranking) plans.push_back(ranked.plan);
+  std::vector<RankedPlan> ranking;
+  std::vector<std::size_t> distinct;
+  // Most plans are not alike, and ranking more of them takes time.
+  for (std::size_t most = kRankedAtFirst + static_cast<std::size_t>(loop_.counts().measured);; most *= 2) {
+    ranking = loop_.Ranking(most);
+    std::vector<ParallelPlan> plans;
+    plans.reserve(ranking.size());
+    for (const RankedPlan& ranked : ranking) plans.push_back(ranked.plan);
+    distinct = DistinctPlans(plans, 1 + kRunnersUp);
+    if (distinct.size() > kRunnersUp || ranking.size() < most) break;
+  }
   std::vector<bool> shown(ranking.size());
-  for (const std::size_t i : DistinctPlans(plans, 1 + kRunnersUp)) {
+  for (const std::size_t i : distinct) {
     *(i == 0 ? answer.mutable_best() : answer.add_runners_up()) = CandidateOf(ranking[i]);
     shown[i] = true;
   }

@@ -44,21 +44,44 @@ void ResolvedRun::Set(const ParallelPlan& run, std::span<const SearchSpace::Reco
   auto_ = &auto_runs_[key];
   if (std::equal(values.begin(), values.end(), auto_->values.begin(), auto_->values.end())) return;
   auto_->values.assign(values.begin(), values.end());
-  auto_->splits.clear();
-  auto_->splits.reserve(values.size());
+  auto_->splits.assign(values.size(), {});
+  auto_->least_that_fits = 0;
+}
+
+ResolvedRun::AutoSplit& ResolvedRun::SplitOf(std::size_t i) {
+  AutoSplit& split = auto_->splits[i];
+  if (split.made) return split;
+  split.made = true;
+  plan_.recompute = values_[i].mode;
   resolved_ = plan_;
-  for (std::size_t begin = 0; begin < values.size();) {
-    recompute_layers_.clear();
-    std::size_t end = begin;  // of the values with one mode
-    for (; end < values.size() && values[end].mode == values[begin].mode; ++end)
-      recompute_layers_.push_back(values[end].layers);
-    plan_.recompute = values[begin].mode;
-    BalanceSplits(costs_, plan_, recompute_layers_, [&](const StageOptions& stage) {
-      static_cast<StageOptions&>(resolved_) = stage;
-      auto_->splits.push_back({.stage = stage, .held = space_.HoldsSplit(resolved_), .loads = {}});
-    });
-    begin = end;
+  BalanceSplits(costs_, plan_, std::span(&values_[i].layers, 1), [&](const StageOptions& stage) {
+    static_cast<StageOptions&>(resolved_) = split.stage = stage;
+    split.held = space_.HoldsSplit(resolved_);
+  });
+  return split;
+}
+
+std::size_t ResolvedRun::LeastThatFits(std::int64_t arena_bytes, std::size_t from,
+                                       std::optional<std::size_t> hint) {
+  const auto fits = [&](std::size_t i) { return Arena(i) <= arena_bytes; };
+  const std::size_t last = values_.size() - 1;
+  if (from >= last || fits(from)) return from;
+  if (auto_ == nullptr) {
+    // From the first full:K on, each layer changes the memory by as much.
+    if (from == 0 && fits(1)) return 1;
+    if (!fits(last)) return last;
+    std::size_t least = last;
+    for (std::size_t too_little = std::max<std::size_t>(from, 1); least - too_little > 1;) {
+      const std::size_t middle = too_little + (least - too_little) / 2;
+      (fits(middle) ? least : too_little) = middle;
+    }
+    return least;
   }
+  std::size_t& least = auto_->least_that_fits;
+  least = std::clamp(hint.value_or(least), from + 1, last);
+  while (least < last && !fits(least)) ++least;
+  while (least > from + 1 && fits(least - 1)) --least;
+  return least;
 }
 
 const ParallelPlan& ResolvedRun::At(std::size_t i) {
@@ -68,7 +91,7 @@ const ParallelPlan& ResolvedRun::At(std::size_t i) {
     resolved_ = ResolveSplit(costs_, plan_);
   } else {
     resolved_ = plan_;
-    static_cast<StageOptions&>(resolved_) = auto_->splits[i].stage;
+    static_cast<StageOptions&>(resolved_) = SplitOf(i).stage;
   }
   return resolved_;
 }

@@ -1,6 +1,7 @@
-// A plan of a space with each of its values of recompute (SearchSpace::VisitPlan), with definite splits, and
-// the memory of the worst ranks. What these share is computed once for all of them, and what depends on the
-// layout alone once for all plans of a layout. Not thread-safe; the cost model's caches grow.
+// An alternative of a plan of a space (SearchSpace::Alternative) with each of its values of recompute, with
+// definite splits, and the memory of the worst ranks. What these share is computed once for all of them, and
+// what depends on the layout alone once for all plans of a layout. Not thread-safe; the cost model's caches
+// grow.
 #pragma once
 
 #include <array>
@@ -34,8 +35,8 @@ class ResolvedRun {
   // Returns whether all plans of the run have one split.
   bool HasOneSplit() const { return auto_ == nullptr; }
 
-  // Returns whether split=auto gives the i-th plan a split that the space enumerates anyway.
-  bool IsDuplicate(std::size_t i) const { return auto_ != nullptr && auto_->splits[i].held; }
+  // Returns whether split=auto gives the i-th plan a split that the space has anyway.
+  bool IsDuplicate(std::size_t i) { return auto_ != nullptr && SplitOf(i).held; }
 
   // Returns ResolveSplit of the i-th plan, until the next call. Stages are balanced by their times without
   // messages between them and without what a rank does once in a step, so that plans which differ in these
@@ -45,18 +46,27 @@ class ResolvedRun {
   // Returns the bytes of the arena of the plan's worst rank: CostModel::ArenaOf(At(i)).
   std::int64_t Arena(std::size_t i);
 
+  // Returns the first plan whose arena takes at most so many bytes; the last one if none does. More recompute
+  // takes less memory; under split=auto, a rank that gets a layer more may be an exception. There, begins at
+  // `hint`, or at the answer for a plan with the same splits. `from`: those before it are known not to fit.
+  std::size_t LeastThatFits(std::int64_t arena_bytes, std::size_t from = 0,
+                            std::optional<std::size_t> hint = {});
+
  private:
   // What depends on whether messages overlap.
   using Loads = std::array<std::vector<RankLoad>, 2>;
+  // All made when first needed.
   struct AutoSplit {
+    bool made = false;
     StageOptions stage;
     bool held = false;  // by the space
-    Loads loads;        // made when first needed
+    Loads loads;
   };
   // The splits of all plans that differ in messages and states alone.
   struct AutoRun {
     std::vector<SearchSpace::RecomputeValue> values;
     std::vector<AutoSplit> splits;
+    std::size_t least_that_fits = 0;  // of the last plan
   };
   struct LayerHash {
     std::size_t operator()(const LayerOptions& layer) const;
@@ -73,6 +83,7 @@ class ResolvedRun {
     std::int64_t all = 0, saved = 0;
   };
 
+  AutoSplit& SplitOf(std::size_t i);  // of the i-th plan, with split=auto
   const PlanMemory& MemoryOf(Recompute mode);
   std::int64_t FixedBytes(const RankLoad& load);
 
@@ -86,8 +97,7 @@ class ResolvedRun {
   std::array<std::optional<PlanMemory>, kRecomputeCount> memory_;  // of the run, by mode
   std::vector<Fixed> fixed_;                                       // of the run
   std::array<std::vector<EvenBytes>, kRecomputeCount>
-      even_bytes_;                              // of the run, by mode; if its split is even
-  std::vector<std::int64_t> recompute_layers_;  // reused
+      even_bytes_;  // of the run, by mode; if its split is even
   // Of the layout at hand.
   MeshOptions mesh_{.tp = 0};
   StageOptions layout_;

@@ -14,6 +14,7 @@
 #include "search/plan/plan_text.h"
 #include "search/planner/shortlist.h"
 #include "tests/search/cost/synthetic_device.h"
+#include "tests/search/space/small_spaces.h"
 
 namespace autocfg {
 namespace {
@@ -43,9 +44,8 @@ struct Planned {
     return cluster;
   }
   ParallelPlan Fastest() const {
-    const auto found =
-        std::min_element(feasible.plans.begin(), feasible.plans.end(),
-                         [](const auto& a, const auto& b) { return a.step_time_s < b.step_time_s; });
+    const auto found = std::min_element(feasible.plans.begin(), feasible.plans.end(),
+                                        [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
     return feasible.PlanAt(static_cast<std::size_t>(found - feasible.plans.begin()));
   }
 
@@ -166,17 +166,17 @@ TEST(OptionEffects, AreThoseOfTheFastestOtherPlans) {
   const ModelSpec model = SmallGpt(12, 128, 8);
   const Workload workload = Fp32(16, 32);
   const auto times = std::make_shared<const NominalTimes>();
-  const AxisValues every_depth = {{"recompute", {"none", "full:*"}}};
+  const AxisValues every_value = test::EveryDerivedValue();
   std::vector<std::int64_t> bytes;
-  for (const FeasiblePlan& plan : Planned(model, workload, 8, times, every_depth).feasible.plans)
-    bytes.push_back(std::int64_t{1024} * plan.arena_kib);
+  for (const FeasiblePlan& plan : Planned(model, workload, 8, times, every_value).feasible.plans)
+    bytes.push_back(std::int64_t{1024} * plan.choice.arena_kib);
   std::sort(bytes.begin(), bytes.end());
   int alone = 0, freed = 0, cheaper = 0;
   const auto idle = [](const PlanOption& option, const ParallelPlan& plan) {
     return option.redundant != nullptr && !option.redundant(plan).empty();
   };
   for (const std::size_t share : {2, 4, 20, 100}) {
-    Planned planned(model, workload, 8, times, every_depth, bytes[bytes.size() / share]);
+    Planned planned(model, workload, 8, times, every_value, bytes[bytes.size() / share]);
     const ParallelPlan best = planned.Fastest();
     CostModel& costs = planned.costs;
     const double best_s = costs.Estimate(best).step_time_s;
@@ -201,7 +201,7 @@ TEST(OptionEffects, AreThoseOfTheFastestOtherPlans) {
       for (std::size_t i = 0; i < planned.feasible.plans.size(); ++i) {
         const ParallelPlan plan = planned.feasible.PlanAt(i);
         if (effect.option->equal(plan, best)) continue;
-        least = std::min(least, planned.feasible.plans[i].step_time_s);
+        least = std::min(least, planned.feasible.plans[i].seconds);
         EXPECT_LE(effect.costs, costs.Estimate(plan).step_time_s / best_s - 1 + 1e-6) << PlanText(plan);
         ParallelPlan same = plan;
         effect.option->copy(best, same);
@@ -210,12 +210,12 @@ TEST(OptionEffects, AreThoseOfTheFastestOtherPlans) {
         EXPECT_LE(effect.costs_alone, costs.Estimate(plan).step_time_s / best_s - 1 + 1e-9) << PlanText(plan);
       }
       if (!effect.only_this_changed) {
-        const auto found = std::find_if(planned.feasible.plans.begin(), planned.feasible.plans.end(),
-                                        [&](const FeasiblePlan& plan) {
-                                          return planned.feasible.table.Unpack(plan.plan) == effect.instead;
-                                        });
+        const auto found = std::find_if(
+            planned.feasible.plans.begin(), planned.feasible.plans.end(), [&](const FeasiblePlan& plan) {
+              return planned.feasible.table.Unpack(plan.choice.plan) == effect.instead;
+            });
         ASSERT_NE(found, planned.feasible.plans.end());
-        EXPECT_EQ(found->step_time_s, least);
+        EXPECT_EQ(found->seconds, least);
       }
     }
   }

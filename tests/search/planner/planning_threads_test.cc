@@ -21,6 +21,7 @@
 #include "search/planner/pareto_front.h"
 #include "search/planner/shortlist.h"
 #include "tests/search/cost/synthetic_device.h"
+#include "tests/search/space/small_spaces.h"
 
 namespace autocfg {
 namespace {
@@ -46,6 +47,15 @@ struct PlanningProblem {
   }
 };
 
+// Makes each value of a derived option a plan of its own, unless some are named.
+void NameDerived(AxisValues& values) {
+  for (const AxisValues::value_type& every : test::EveryDerivedValue()) {
+    const bool named = std::any_of(values.begin(), values.end(),
+                                   [&](const auto& axis) { return axis.first == every.first; });
+    if (!named) values.push_back(every);
+  }
+}
+
 // A problem with a space of some thousand to some ten thousand plans.
 PlanningProblem RandomPlanning(std::uint32_t seed) {
   std::mt19937 random(seed);
@@ -70,9 +80,7 @@ PlanningProblem RandomPlanning(std::uint32_t seed) {
                                    [&](const auto& other) { return other.first == axis.first; });
     if (!named) p.values.push_back(axis);
   }
-  const bool named = std::any_of(p.values.begin(), p.values.end(),
-                                 [](const auto& axis) { return axis.first == "recompute"; });
-  if (!named) p.values.push_back({"recompute", {"none", "full:*"}});  // DerivedDepths: not named
+  NameDerived(p.values);  // DerivedOptions: not named
   return p;
 }
 
@@ -93,7 +101,7 @@ PlanningAnswer AnswerOf(const FeasiblePlans& found) {
                         .illegal = found.illegal,
                         .smallest_bytes = found.smallest_bytes};
   for (std::size_t i = 0; i < found.plans.size(); ++i)
-    answer.arena_kib[PlanText(found.PlanAt(i))] = found.plans[i].arena_kib;
+    answer.arena_kib[PlanText(found.PlanAt(i))] = found.plans[i].choice.arena_kib;
   return answer;
 }
 
@@ -174,7 +182,7 @@ TEST(Planning, AnswersAsAReferenceWithoutShortcuts) {
 std::vector<std::size_t> FrontOf(const FeasiblePlans& found) {
   ParetoFront front;
   for (std::size_t i = 0; i < found.plans.size(); ++i) {
-    if (found.plans[i].IsTimed()) front.Offer({found.plans[i].step_time_s, found.plans[i].arena_kib, i});
+    if (found.plans[i].timed) front.Offer({found.plans[i].seconds, found.plans[i].choice.arena_kib, i});
   }
   std::vector<std::size_t> plans;
   for (const ParetoFront::Point& point : front.Points(found.plans.size())) plans.push_back(point.index);
@@ -183,7 +191,7 @@ std::vector<std::size_t> FrontOf(const FeasiblePlans& found) {
 
 std::size_t TimedCount(const FeasiblePlans& found) {
   return static_cast<std::size_t>(
-      std::count_if(found.plans.begin(), found.plans.end(), [](const auto& plan) { return plan.IsTimed(); }));
+      std::count_if(found.plans.begin(), found.plans.end(), [](const auto& plan) { return plan.timed; }));
 }
 
 // Leaving out times changes no answer: each is the one that the times of all plans give, to the bit.
@@ -207,7 +215,7 @@ TEST(Planning, AnswersAreThoseOfTheTimesOfAllPlans) {
     ASSERT_TRUE(PredictTimes(costs, all).ok());
     ASSERT_EQ(TimedCount(all), all.plans.size());
     std::vector<TimedPlan> order;
-    for (std::size_t i = 0; i < all.plans.size(); ++i) order.push_back({all.plans[i].step_time_s, i});
+    for (std::size_t i = 0; i < all.plans.size(); ++i) order.push_back({all.plans[i].seconds, i});
     std::sort(order.begin(), order.end(), [](const TimedPlan& a, const TimedPlan& b) {
       return std::pair(a.seconds, a.index) < std::pair(b.seconds, b.index);
     });
@@ -223,9 +231,9 @@ TEST(Planning, AnswersAreThoseOfTheTimesOfAllPlans) {
       LazyTimes times;
       ASSERT_TRUE(PredictTimes(own, some, {}, {.count = 1 + first}, &times).ok());
       for (std::size_t i = 0; i < some.plans.size(); ++i) {
-        if (some.plans[i].IsTimed()) continue;
-        ASSERT_LT(some.plans[i].SecondsAtLeast(), all.plans[i].step_time_s) << PlanText(some.PlanAt(i));
-        ASSERT_GT(some.plans[i].SecondsAtLeast(), 0);
+        if (some.plans[i].timed) continue;
+        ASSERT_LT(some.plans[i].seconds, all.plans[i].seconds) << PlanText(some.PlanAt(i));
+        ASSERT_GT(some.plans[i].seconds, 0);
       }
       for (const int answer : {first, (first + 1) % 3, (first + 2) % 3}) {
         if (answer == 0) {
@@ -260,41 +268,48 @@ TEST(Planning, AnswersAreThoseOfTheTimesOfAllPlans) {
         }
       }
       for (std::size_t i = 0; i < some.plans.size(); ++i)
-        ASSERT_EQ(times.Time(own, some, i), all.plans[i].step_time_s) << PlanText(some.PlanAt(i));
+        ASSERT_EQ(times.Time(own, some, i), all.plans[i].seconds) << PlanText(some.PlanAt(i));
     }
   }
   EXPECT_GT(effects, 5);
   EXPECT_LT(10 * timed_plans, 3 * plans) << "few times are needed";
 }
 
-// The plan without what depends on the depth of recompute.
-ParallelPlan WithoutDepth(ParallelPlan plan) {
-  plan.recompute = Recompute::kNone;
-  plan.recompute_layers = 0;
-  plan.split = SplitMode::kEven;
-  plan.split_layers.clear();
+// The plan without its derived options, but for those that `named` names.
+ParallelPlan WithoutDerived(ParallelPlan plan, const AxisValues& named) {
+  for (const PlanOption& option : PlanOptions()) {
+    const bool is_named =
+        std::any_of(named.begin(), named.end(), [&](const auto& axis) { return axis.first == option.name; });
+    if (option.derived && !is_named) option.copy(ParallelPlan(), plan);
+  }
   return plan;
 }
 
-// No depth of recompute is better than the derived one, and the front of time against memory is that of all
-// depths.
-TEST(DerivedDepths, AreAsGoodAsAllOfThem) {
+// No values of the derived options are better than those that planning takes, and the front of time against
+// memory is that of all values.
+TEST(DerivedOptions, AreAsGoodAsAllValues) {
   int recomputed = 0, of_front = 0;
+  std::map<std::string, int> differs;  // by derived option: from its default
   for (std::uint32_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
-    PlanningProblem problem = RandomPlanning(seed);
-    std::erase_if(problem.values, [](const auto& axis) { return axis.first == "recompute"; });
-    PlanningProblem named = problem;
-    named.values.push_back({"recompute", {"none", "full:*"}});
+    const PlanningProblem named = RandomPlanning(seed);
+    PlanningProblem problem = named;
+    std::mt19937 random(seed);
+    std::erase_if(problem.values, [&](const auto& axis) {
+      return FindPlanOption(axis.first)->derived && (axis.first == "recompute" || random() % 4 != 0);
+    });
+    PlanningProblem every = problem;
+    NameDerived(every.values);
     ClusterSpec cluster = LocalRanks(problem.ranks);
     if (seed % 2 == 0) cluster.groups.front().device.kind = DeviceKind::kCuda;
     CostModel costs(problem.model, problem.workload, cluster, std::make_shared<const NominalTimes>());
     const std::int64_t least_bytes =
-        FindFeasiblePlans(named.Space(), costs, std::int64_t{1} << 50)->smallest_bytes;
+        FindFeasiblePlans(every.Space(), costs, std::int64_t{1} << 50)->smallest_bytes;
     const std::int64_t capacity = least_bytes + least_bytes * (seed % 5) / 2;
-    FeasiblePlans all = *FindFeasiblePlans(named.Space(), costs, capacity);
+    FeasiblePlans all = *FindFeasiblePlans(every.Space(), costs, capacity);
     FeasiblePlans derived = *FindFeasiblePlans(problem.Space(), costs, capacity);
     EXPECT_LE(derived.plans.size(), all.plans.size());
+    EXPECT_EQ(derived.smallest_bytes, all.smallest_bytes);
     ASSERT_TRUE(PredictTimes(costs, all).ok());
     LazyTimes times;
     ASSERT_TRUE(PredictTimes(costs, derived, {}, {}, seed % 3 == 0 ? nullptr : &times).ok());
@@ -302,38 +317,46 @@ TEST(DerivedDepths, AreAsGoodAsAllOfThem) {
     std::map<ParallelPlan, double> fastest;
     std::set<ParallelPlan> known;
     for (std::size_t i = 0; i < derived.plans.size(); ++i) {
+      times.Time(costs, derived, i);
       const ParallelPlan plan = derived.PlanAt(i);
       EXPECT_TRUE(known.insert(plan).second) << PlanText(plan);
-      const double seconds = costs.Estimate(plan).step_time_s;
-      const auto [best, made] = fastest.try_emplace(WithoutDepth(plan), seconds);
-      best->second = std::min(best->second, seconds);
+      EXPECT_TRUE(
+          fastest.emplace(WithoutDerived(plan, problem.values), costs.Estimate(plan).step_time_s).second)
+          << PlanText(plan);
       recomputed += plan.recompute == Recompute::kFull;
+      for (const PlanOption& option : PlanOptions())
+        if (option.derived && !option.equal(plan, ParallelPlan())) ++differs[std::string(option.name)];
     }
     for (std::size_t i = 0; i < all.plans.size(); ++i) {
       const ParallelPlan plan = all.PlanAt(i);
       known.erase(plan);
-      const auto best = fastest.find(WithoutDepth(plan));
+      const auto best = fastest.find(WithoutDerived(plan, problem.values));
       ASSERT_NE(best, fastest.end()) << PlanText(plan);
       EXPECT_LE(best->second, costs.Estimate(plan).step_time_s * (1 + 1e-9)) << PlanText(plan);
     }
     EXPECT_TRUE(known.empty()) << PlanText(*known.begin());
 
     ASSERT_TRUE(times.TimeFront(costs, derived, problem.Space()).ok());
+    // Of a plan that is timed, the fastest choice is; its other choices keep their ratios to it.
+    constexpr double kTimed = 1.01;
     ParetoFront expected, found;
-    for (const FeasiblePlan& plan : all.plans) expected.Offer({plan.step_time_s, plan.arena_kib, 0});
+    for (std::size_t i = 0; i < all.plans.size(); ++i)
+      expected.Offer({all.plans[i].seconds, all.plans[i].choice.arena_kib, i});
     for (const FeasiblePlan& plan : derived.plans)
-      if (plan.IsTimed()) found.Offer({plan.step_time_s, plan.arena_kib, 0});
-    for (const FeasiblePlan& plan : derived.deeper) found.Offer({plan.step_time_s, plan.arena_kib, 1});
+      if (plan.timed) found.Offer({plan.seconds, plan.choice.arena_kib, 0});
+    for (const FeasiblePlan& plan : derived.slower) found.Offer({plan.seconds, plan.choice.arena_kib, 1});
     for (const ParetoFront::Point& point : expected.Points(all.plans.size()))
-      EXPECT_TRUE(found.Beats(point.seconds * (1 + 1e-6), point.memory))
-          << point.seconds << " s, " << point.memory << " KiB";
+      EXPECT_TRUE(found.Beats(point.seconds * kTimed, point.memory))
+          << point.seconds << " s, " << point.memory << " KiB: " << PlanText(all.PlanAt(point.index));
     for (const ParetoFront::Point& point : found.Points(all.plans.size())) {
-      EXPECT_TRUE(expected.Beats(point.seconds * (1 + 1e-6), point.memory));
+      EXPECT_TRUE(expected.Beats(point.seconds * kTimed, point.memory));
       of_front += static_cast<int>(point.index);
     }
   }
   EXPECT_GT(recomputed, 200);
   EXPECT_GT(of_front, 50);
+  EXPECT_EQ(differs.size(), 4u);
+  for (const auto& [option, count] : differs) EXPECT_GT(count, 50) << option;
 }
 
 void ExpectSame(const FeasiblePlans& a, const FeasiblePlans& b) {
@@ -347,9 +370,8 @@ void ExpectSame(const FeasiblePlans& a, const FeasiblePlans& b) {
   for (std::size_t i = 0; i < a.plans.size(); ++i) {
     ASSERT_EQ(a.PlanAt(i), b.PlanAt(i)) << i;
     ASSERT_EQ(a.plans[i].less_work, b.plans[i].less_work) << PlanText(a.PlanAt(i));
-    ASSERT_EQ(a.plans[i].sends_whole, b.plans[i].sends_whole) << PlanText(a.PlanAt(i));
-    ASSERT_EQ(a.plans[i].arena_kib, b.plans[i].arena_kib) << PlanText(a.PlanAt(i));
-    ASSERT_EQ(a.plans[i].step_time_s, b.plans[i].step_time_s) << PlanText(a.PlanAt(i));
+    ASSERT_EQ(a.plans[i].choice.arena_kib, b.plans[i].choice.arena_kib) << PlanText(a.PlanAt(i));
+    ASSERT_EQ(a.plans[i].seconds, b.plans[i].seconds) << PlanText(a.PlanAt(i));
   }
 }
 

@@ -35,7 +35,7 @@ TEST(SearchLoop, CountsAddUp) {
   SearchLoop loop = Loop();
   const SearchCounts before = loop.counts();
   EXPECT_EQ(loop.phase(), SearchPhase::kCalibrating);
-  EXPECT_GT(before.predicted, 500);
+  EXPECT_GT(before.predicted, 100);
   EXPECT_EQ(before.enumerated, before.illegal + before.out_of_memory + before.predicted);
   EXPECT_EQ(before.evaluated, 0);
   EXPECT_TRUE(loop.Next().empty());

@@ -63,7 +63,7 @@ TEST(Unmeasured, SumsStartUpAndCorrectedTimes) {
   const SearchState s = HalfWay(0);
   ASSERT_GT(s.feasible.plans.size(), 100u);
   const double expected =
-      Expected(s, [](const SearchState& of, std::size_t i) { return of.feasible.plans[i].step_time_s; });
+      Expected(s, [](const SearchState& of, std::size_t i) { return of.feasible.plans[i].seconds; });
   EXPECT_NEAR(UnmeasuredDeviceSeconds(s), expected, 1e-9 * expected);
 }
 

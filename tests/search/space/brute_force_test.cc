@@ -40,8 +40,8 @@ struct BruteForce {
   std::vector<bool> sequence_parallels = {false, true}, scatter_gathers = {false, true},
                     overlaps = {false, true};
   std::vector<std::int64_t> zeros = {0, 1, 2, 3}, shards = {0};
-  std::set<ParallelPlan> legal = {}, illegal = {};
-  std::map<IllegalReason, std::int64_t> reasons = {};
+  std::set<ParallelPlan> legal = {};
+  std::map<ParallelPlan, IllegalReason> illegal = {};
 
   void Run() {
     for (std::int64_t tp = 1; tp <= ranks; ++tp)
@@ -126,27 +126,52 @@ struct BruteForce {
       canonical.split_layers = plan.split_layers;
     }
     const std::optional<IllegalReason> reason = FindIllegality(model, workload, ranks, canonical);
-    if (!reason) {
+    if (reason) {
+      illegal.emplace(canonical, *reason);
+    } else {
       legal.insert(canonical);
-    } else if (illegal.insert(canonical).second) {
-      ++reasons[*reason];
     }
+  }
+
+  // Leaves the options of the table that are derived open: plans that differ in these alone become one, which
+  // is legal if one of them is, and else illegal by the last rule that one breaks first.
+  void LeaveDerivedOpen() {
+    const auto open = [](ParallelPlan plan) {
+      for (const PlanOption& option : PlanOptions()) {
+        if (option.derived) option.copy(ParallelPlan(), plan);
+      }
+      return plan;
+    };
+    std::set<ParallelPlan> open_legal;
+    for (const ParallelPlan& plan : legal) open_legal.insert(open(plan));
+    std::map<ParallelPlan, IllegalReason> open_illegal;
+    for (const auto& [plan, reason] : illegal) {
+      if (open_legal.contains(open(plan))) continue;
+      IllegalReason& last = open_illegal.try_emplace(open(plan), reason).first->second;
+      last = std::max(last, reason);
+    }
+    legal = std::move(open_legal);
+    illegal = std::move(open_illegal);
   }
 
   // Expects `space` to hold the same.
   void Compare(const SearchSpace& space) const {
     SearchSpace::Counts counts;
-    const std::vector<ParallelPlan> plans = Legal(space, &counts);
+    std::vector<ParallelPlan> plans = Legal(space, &counts);
+    for (const ParallelPlan& plan : plans) EXPECT_EQ(Canonical(plan), plan);
+    // Of derived options, a plan has the first values that are legal.
+    for (ParallelPlan& plan : plans) {
+      if (!legal.contains(plan)) plan.split = SplitMode::kEven;
+    }
     EXPECT_EQ(std::set<ParallelPlan>(plans.begin(), plans.end()), legal);
     EXPECT_EQ(plans.size(), legal.size()) << "each once";
     EXPECT_EQ(counts.enumerated, IllegalCount(counts) + static_cast<std::int64_t>(plans.size()));
     for (int i = 0; i < kIllegalReasonCount; ++i) {
-      const auto reason = static_cast<IllegalReason>(i);
-      const auto found = reasons.find(reason);
-      EXPECT_EQ(counts.illegal[static_cast<std::size_t>(i)], found == reasons.end() ? 0 : found->second)
-          << Name(reason);
+      const auto of_reason = [&](const auto& entry) { return entry.second == static_cast<IllegalReason>(i); };
+      EXPECT_EQ(counts.illegal[static_cast<std::size_t>(i)],
+                std::count_if(illegal.begin(), illegal.end(), of_reason))
+          << Name(static_cast<IllegalReason>(i));
     }
-    for (const ParallelPlan& plan : plans) EXPECT_EQ(Canonical(plan), plan);
   }
 };
 
@@ -164,16 +189,11 @@ TEST(SearchSpace, HoldsEveryPlanOnce) {
       brute.schedules = test::PredictedSchedules();
       brute.splits = {"even", "auto"};
       brute.Run();
-      const auto space = SearchSpace::Create(model, workload, ranks, {{"recompute", {"none", "full:*"}}});
+      const auto space = SearchSpace::Create(model, workload, ranks, test::EveryDerivedValue());
       ASSERT_TRUE(space.ok()) << space.status();
       brute.Compare(*space);
-      BruteForce derived = brute;
-      derived.legal.clear();
-      derived.illegal.clear();
-      derived.reasons.clear();
-      derived.recomputes = {"none"};
-      derived.Run();
-      derived.Compare(*SearchSpace::Create(model, workload, ranks, {}));
+      brute.LeaveDerivedOpen();
+      brute.Compare(*SearchSpace::Create(model, workload, ranks, {}));
       for (const ParallelPlan& plan : Legal(*space)) EXPECT_TRUE(CheckEngineSupports(plan).ok());
     }
   }

@@ -10,6 +10,7 @@
 #include "search/frameworks/framework_rules.h"
 #include "search/plan/plan_text.h"
 #include "search/space/search_space.h"
+#include "tests/search/space/small_spaces.h"
 
 namespace autocfg {
 namespace {
@@ -62,6 +63,8 @@ TEST(FrameworkSpace, HoldsThePlansThatTheRulesLeave) {
       values.push_back({"attention", {"fused", "unfused"}});
       values.push_back({"split", {"even", "auto", "1+3"}});
       values.push_back({"recompute", {"none", "selective", "full:*"}});
+      values.push_back({"p2p_overlap", {"0", "1"}});
+      values.push_back({"scatter_gather", {"0", "1"}});
       if (sharded) values.push_back({"dp_shard", {"2", "4", "8"}});
       const std::vector<ParallelPlan> all = PlansIn(SpaceFor("autocfg", precision, values));
       for (const std::string_view framework : kFrameworks) {
@@ -142,28 +145,16 @@ TEST(FrameworkSpace, HasOtherValuesWhereTheDefaultIsInexpressible) {
   }
 }
 
-// A derived depth of recompute is one that the framework expresses.
-TEST(FrameworkSpace, DerivesDepthsThatTheFrameworkExpresses) {
+// Derived options have values that the framework expresses.
+TEST(FrameworkSpace, DerivesValuesThatTheFrameworkExpresses) {
   for (const std::string_view framework : kFrameworks) {
     const SearchSpace derived = SpaceFor(framework, "bf16", {});
-    const auto every = PlansIn(SpaceFor(framework, "bf16", {{"recompute", {"none", "full:*"}}}));
-    std::vector<ParallelPlan> depths;
-    const SearchSpace::VisitPlan visit = [&](ParallelPlan plan, const auto& values) {
-      for (const auto& value : values) {
-        plan.recompute = value.mode;
-        plan.recompute_layers = value.layers;
-        depths.push_back(plan);
-        if (plan.split == SplitMode::kAuto) continue;
-        EXPECT_EQ(derived.DeeperThan(plan).values.size(),
-                  values.size() - 1 - static_cast<std::size_t>(&value - values.data()));
-      }
-      return true;
-    };
-    const SearchSpace::GoOn go_on;  // the walk refers to it
-    SearchSpace::Walk walk(derived, visit, go_on);
-    const SearchSpace::PartList parts = derived.Parts();
-    for (std::size_t i = 0; i < parts.size(); ++i) EXPECT_TRUE(walk.Pass(parts[i]));
-    EXPECT_EQ(depths, every) << framework;
+    const auto every = PlansIn(SpaceFor(framework, "bf16", test::EveryDerivedValue()));
+    const std::vector<ParallelPlan> open = test::AllAlternatives(derived);
+    EXPECT_EQ(open.size(), every.size()) << framework;
+    EXPECT_EQ(std::set<ParallelPlan>(open.begin(), open.end()),
+              std::set<ParallelPlan>(every.begin(), every.end()))
+        << framework;
   }
 }
 

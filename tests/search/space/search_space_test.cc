@@ -24,9 +24,13 @@ using test::Legal;
 using test::Model;
 
 TEST(SearchSpace, FixedOrder) {
-  const auto space = SearchSpace::Create(
-      Model(), Batch(4), 2,
-      {{"tp", {"1"}}, {"mbs", {"1"}}, {"vpp", {"1", "2"}}, {"recompute", {"none", "full:*"}}});
+  const auto space = SearchSpace::Create(Model(), Batch(4), 2,
+                                         {{"tp", {"1"}},
+                                          {"mbs", {"1"}},
+                                          {"vpp", {"1", "2"}},
+                                          {"recompute", {"none", "full:*"}},
+                                          {"split", {"even", "auto"}},
+                                          {"p2p_overlap", {"0", "1"}}});
   ASSERT_TRUE(space.ok());
   std::vector<std::string> texts;
   for (const ParallelPlan& plan : Legal(*space)) texts.push_back(PlanText(plan));
@@ -53,54 +57,57 @@ TEST(SearchSpace, FixedOrder) {
   EXPECT_EQ(texts, expected);
 }
 
-// The depth of recompute is derived unless it is named: a plan has all of them, the least first.
-TEST(SearchSpace, DerivesTheDepthOfRecompute) {
+// Options that are derived unless they are named: a plan has all their values, the least recompute first.
+TEST(SearchSpace, LeavesDerivedOptionsOpen) {
   using Depth = SearchSpace::RecomputeValue;
   const auto space = SearchSpace::Create(Model(6), Batch(8), 8, {});
-  const auto every = SearchSpace::Create(Model(6), Batch(8), 8, {{"recompute", {"none", "full:*"}}});
+  const auto every = SearchSpace::Create(Model(6), Batch(8), 8, test::EveryDerivedValue());
   ASSERT_TRUE(space.ok() && every.ok());
-  std::vector<ParallelPlan> depths;
-  const SearchSpace::VisitPlan visit = [&](ParallelPlan plan, std::span<const Depth> values) {
-    EXPECT_EQ(values.front(), Depth{});
-    EXPECT_EQ(values.back(), (Depth{Recompute::kFull, 0}));
-    for (const Depth& value : values) {
-      plan.recompute = value.mode;
-      plan.recompute_layers = value.layers;
-      depths.push_back(plan);
-      if (plan.split == SplitMode::kAuto) continue;  // to be resolved first
-      const SearchSpace::Deeper deeper = space->DeeperThan(plan);
-      const std::span<const Depth> more =
-          values.subspan(static_cast<std::size_t>(&value - values.data()) + 1);
-      EXPECT_TRUE(std::equal(more.begin(), more.end(), deeper.values.begin(), deeper.values.end()))
-          << PlanText(plan);
+  std::int64_t count = 0;
+  std::size_t most = 0;
+  const auto each = [&](std::span<const SearchSpace::Alternative> alternatives) {
+    ++count;
+    most = std::max(most, alternatives.size());
+    for (const auto& [open, depths] : alternatives) {
+      ParallelPlan same = open;
+      for (const PlanOption& option : PlanOptions()) {
+        if (option.derived) option.copy(alternatives.front().plan, same);
+      }
+      EXPECT_EQ(same, alternatives.front().plan) << "they differ in derived options alone";
+      EXPECT_EQ(depths.front(), Depth{});
+      EXPECT_EQ(depths.back(), (Depth{Recompute::kFull, 0}));
+      if (open.split == SplitMode::kAuto) continue;  // to be resolved first
+      ParallelPlan plan = open;
+      for (std::size_t i = 0; i < depths.size(); ++i) {
+        plan.recompute = depths[i].mode;
+        plan.recompute_layers = depths[i].layers;
+        const SearchSpace::Deeper deeper = space->DeeperThan(plan);
+        const std::span<const Depth> more = depths.subspan(i + 1);
+        EXPECT_TRUE(std::equal(more.begin(), more.end(), deeper.values.begin(), deeper.values.end()))
+            << PlanText(plan);
+      }
     }
-    return true;
   };
-  const SearchSpace::GoOn go_on;  // the walk refers to it
-  SearchSpace::Walk walk(*space, visit, go_on);
-  const SearchSpace::PartList parts = space->Parts();
-  for (std::size_t i = 0; i < parts.size(); ++i) EXPECT_TRUE(walk.Pass(parts[i]));
-  EXPECT_EQ(depths, Legal(*every));
-  EXPECT_EQ(walk.counts().enumerated - IllegalCount(walk.counts()),
-            static_cast<std::int64_t>(Legal(*space).size()))
-      << "a plan counts once";
-  EXPECT_TRUE(every->DeeperThan(depths.front()).values.empty());
+  const std::vector<ParallelPlan> open = test::AllAlternatives(*space, each);
+  const std::vector<ParallelPlan> legal = Legal(*every);
+  EXPECT_EQ(open.size(), legal.size());
+  EXPECT_EQ(std::set<ParallelPlan>(open.begin(), open.end()),
+            std::set<ParallelPlan>(legal.begin(), legal.end()));
+  EXPECT_EQ(most, 8u) << "two splits, two ways of messages, two overlaps";
+  SearchSpace::Counts counts;
+  EXPECT_EQ(static_cast<std::int64_t>(Legal(*space, &counts).size()), count);
+  EXPECT_EQ(counts.enumerated - IllegalCount(counts), count) << "a plan counts once";
+  EXPECT_TRUE(every->DeeperThan(legal.front()).values.empty());
 }
 
 // Depths of stages with many layers do not multiply the work of planning.
 TEST(SearchSpace, BoundsTheDerivedDepths) {
-  using Depth = SearchSpace::RecomputeValue;
   const auto space = SearchSpace::Create(Model(1000), Batch(1), 1, {});
   ASSERT_TRUE(space.ok());
   std::size_t most = 0;
-  const SearchSpace::VisitPlan visit = [&](const ParallelPlan&, std::span<const Depth> values) {
-    most = std::max(most, values.size());
-    return true;
-  };
-  const SearchSpace::GoOn go_on;
-  SearchSpace::Walk walk(*space, visit, go_on);
-  const SearchSpace::PartList parts = space->Parts();
-  for (std::size_t i = 0; i < parts.size(); ++i) EXPECT_TRUE(walk.Pass(parts[i]));
+  (void)test::AllAlternatives(*space, [&](std::span<const SearchSpace::Alternative> alternatives) {
+    most = std::max(most, alternatives.front().depths.size());
+  });
   EXPECT_EQ(most, 2u + 124u) << "none, full:8, full:16, ..., full:992, full";
 }
 
@@ -119,12 +126,12 @@ TEST(SearchSpace, CutsProductsOnlyWhereThatHidesCollectives) {
       << "if it is named";
 }
 
-// A search that names no values goes through the ways of sending messages, where they differ.
+// A search that names no values takes the better way of sending messages, where they differ.
 TEST(SearchSpace, ScattersMessagesByDefault) {
   for (const std::int64_t ranks : {1, 2, 4, 8}) {
     const auto space = SearchSpace::Create(Model(6, 4), Batch(24), ranks, {});
     ASSERT_TRUE(space.ok()) << space.status();
-    const std::vector<ParallelPlan> all = Legal(*space);
+    const std::vector<ParallelPlan> all = test::AllAlternatives(*space);
     const auto scatters = std::count_if(all.begin(), all.end(), [](const ParallelPlan& plan) {
       EXPECT_TRUE(!plan.scatter_gather || (plan.tp > 1 && plan.pp > 1 && !plan.sequence_parallel))
           << PlanText(plan);

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <numeric>
+#include <span>
 #include <vector>
 
+#include "gtest/gtest.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
@@ -23,6 +26,38 @@ inline ModelSpec Model(std::int64_t layers = 4, std::int64_t heads = 4) {
 }
 
 inline Workload Batch(std::int64_t global_batch) { return {.global_batch = global_batch, .seq_len = 64}; }
+
+// All values of the options that are derived if they are not named, so that each is a plan of its own.
+inline AxisValues EveryDerivedValue() {
+  return {{"recompute", {"none", "full:*"}},
+          {"split", {"even", "auto"}},
+          {"p2p_overlap", {"0", "1"}},
+          {"scatter_gather", {"0", "1"}}};
+}
+
+// Returns all plans that a space leaves open: each of its alternatives with each of its depths. `each` is
+// called with the alternatives of each plan.
+inline std::vector<ParallelPlan> AllAlternatives(
+    const SearchSpace& space,
+    const std::function<void(std::span<const SearchSpace::Alternative>)>& each = {}) {
+  std::vector<ParallelPlan> plans;
+  const SearchSpace::VisitPlan visit = [&](std::span<const SearchSpace::Alternative> alternatives) {
+    if (each) each(alternatives);
+    for (const SearchSpace::Alternative& alternative : alternatives) {
+      for (const SearchSpace::RecomputeValue& depth : alternative.depths) {
+        plans.push_back(alternative.plan);
+        plans.back().recompute = depth.mode;
+        plans.back().recompute_layers = depth.layers;
+      }
+    }
+    return true;
+  };
+  const SearchSpace::GoOn go_on;  // the walk refers to it
+  SearchSpace::Walk walk(space, visit, go_on);
+  const SearchSpace::PartList parts = space.Parts();
+  for (std::size_t i = 0; i < parts.size(); ++i) EXPECT_TRUE(walk.Pass(parts[i]));
+  return plans;
+}
 
 // Returns the legal plans in the order of the space, and writes its counts if asked.
 inline std::vector<ParallelPlan> Legal(const SearchSpace& space, SearchSpace::Counts* counts = nullptr) {
