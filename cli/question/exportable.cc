@@ -3,7 +3,7 @@
 #include "base/status_macros.h"
 #include "cli/terminal/console.h"
 #include "proto/convert/spec_convert.h"
-#include "search/export/export_target.h"
+#include "search/frameworks/export_target.h"
 
 namespace autocfg::cli {
 namespace {

@@ -1,4 +1,4 @@
-// Which training frameworks can express the plan that a search found (search/export). Pure functions,
+// Which training frameworks can express the plan that a search found (search/frameworks). Pure functions,
 // thread-safe.
 #pragma once
 

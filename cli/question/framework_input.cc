@@ -14,9 +14,9 @@
 #include "cli/study/stored_question.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
+#include "search/frameworks/batch_script.h"
+#include "search/frameworks/said_options.h"
 #include "search/plan/plan_text.h"
-#include "search/reading/batch_script.h"
-#include "search/reading/said_options.h"
 
 namespace autocfg::cli {
 namespace {

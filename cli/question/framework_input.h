@@ -1,5 +1,5 @@
-// A training framework's file as the question of a prediction: read by search/reading, with the model and the
-// ranks that options name. Thread-safe.
+// A training framework's file as the question of a prediction: read by search/frameworks, with the model and
+// the ranks that options name. Thread-safe.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "cli/question/plan_question.h"
 #include "cli/report/results_json.h"
-#include "search/reading/framework_file.h"
+#include "search/frameworks/framework_file.h"
 
 namespace autocfg::cli {
 

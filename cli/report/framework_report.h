@@ -8,9 +8,9 @@
 
 #include "cli/report/results_json.h"
 #include "nlohmann/json.hpp"
+#include "search/frameworks/changed_lines.h"
+#include "search/frameworks/framework_file.h"
 #include "search/predict/predict_plan.h"
-#include "search/reading/changed_lines.h"
-#include "search/reading/framework_file.h"
 
 namespace autocfg::cli {
 

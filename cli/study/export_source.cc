@@ -13,7 +13,7 @@
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "proto/convert/export_convert.h"
-#include "search/reading/framework_file.h"
+#include "search/frameworks/framework_file.h"
 
 namespace autocfg::cli {
 namespace {

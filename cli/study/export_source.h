@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "cli/study/study_reader.h"
-#include "search/export/exported_run.h"
+#include "search/frameworks/exported_run.h"
 
 namespace autocfg::cli {
 

@@ -14,7 +14,7 @@
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
-#include "search/export/export_target.h"
+#include "search/frameworks/export_target.h"
 
 namespace autocfg::cli {
 namespace {

@@ -15,7 +15,7 @@
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
-#include "search/reading/framework_file.h"
+#include "search/frameworks/framework_file.h"
 
 namespace autocfg::cli {
 namespace {

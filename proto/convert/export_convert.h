@@ -3,7 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
-#include "search/export/exported_run.h"
+#include "search/frameworks/exported_run.h"
 
 namespace autocfg {
 

@@ -17,10 +17,10 @@
 #include "search/cost/shape_corrections.h"
 #include "search/fit/fitted_figures.h"
 #include "search/fit/irregular_shapes.h"
-#include "search/fit/normal_equations.h"
 #include "search/plan/rank_mesh.h"
 #include "search/predict/predict_plan.h"
 #include "search/predict/prediction_interval.h"
+#include "search/regression/normal_equations.h"
 
 namespace autocfg {
 namespace {

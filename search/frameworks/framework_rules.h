@@ -1,6 +1,6 @@
 // What the plan options of each training framework cannot express: the plans that no file of the framework
-// stands for. One table serves the exporters, which refuse by it (search/export), and searches for a
-// framework, which leave such plans out (search/space). Pure functions, thread-safe.
+// stands for. One table serves the writers, which refuse by it, and searches for a framework,
+// which leave such plans out (search/space). Pure functions, thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@
 #include "proto/convert/local_ranks.h"
 #include "proto/convert/spec_convert.h"
 #include "proto/rpc/call.h"
-#include "search/export/export_target.h"
+#include "search/frameworks/export_target.h"
 #include "server/names/names.h"
 #include "server/report/report_page.h"
 #include "server/services/list_page.h"

@@ -22,7 +22,7 @@ using testing::Not;
 class ImportVerb : public testing::Test {
  protected:
   static std::string FileOf(const std::string& name) {
-    return SourcePath("tests/search/reading/files/" + name);
+    return SourcePath("tests/search/frameworks/files/" + name);
   }
   Finished Run(const std::vector<std::string>& words) const { return RunAutocfg(home_, words); }
   nlohmann::json JsonOf(std::vector<std::string> words) const {

@@ -27,24 +27,24 @@ const std::map<std::string, std::vector<std::string>>& Rules() {
       {"base/service", {"base", "base/os"}},
       {"search/ops", {}},
       {"search/plan", {"search/ops"}},
-      {"search/frameworks", {"search/ops", "search/plan"}},
       {"search/shapes", {"search/ops", "search/plan"}},
       {"search/schedule", {"search/ops", "search/plan"}},
       {"search/breakdown", {"search/ops", "search/plan", "search/schedule"}},
       {"search/space", {"search/ops", "search/plan"}},
       {"search/cost", {"search/ops", "search/plan", "search/shapes", "search/schedule", "search/breakdown"}},
       {"search/predict", {"search/ops", "search/plan", "search/schedule", "search/cost"}},
+      {"search/regression", {"search/ops", "search/plan"}},
       {"search/fit",
-       {"search/ops", "search/plan", "search/cost", "search/predict", "search/text", "search/question"}},
+       {"search/ops", "search/plan", "search/cost", "search/predict", "search/regression", "search/text",
+        "search/question"}},
       {"search/planner",
        {"search/ops", "search/plan", "search/frameworks", "search/schedule", "search/breakdown",
-        "search/space", "search/cost", "search/fit", "search/text"}},
+        "search/space", "search/cost", "search/regression", "search/text"}},
       {"search/text", {"search/ops", "search/plan", "search/schedule"}},
       {"search/question",
        {"search/ops", "search/plan", "search/breakdown", "search/cost", "search/predict", "search/text"}},
-      {"search/import", {"search/ops", "search/plan", "search/text"}},
-      {"search/export", {"search/ops", "search/plan", "search/frameworks", "search/text"}},
-      {"search/reading", {"search/ops", "search/plan", "search/frameworks", "search/text", "search/export"}},
+      {"search/hugging_face", {"search/ops", "search/plan", "search/text"}},
+      {"search/frameworks", {"search/ops", "search/plan", "search/text"}},
       {"search/training_time", {"search/ops", "search/plan"}},
       {"search/sizing",
        {"search/ops", "search/plan", "search/cost", "search/space", "search/planner", "search/predict",
@@ -57,7 +57,7 @@ const std::map<std::string, std::vector<std::string>>& Rules() {
         "search/breakdown", "proto", "autocfg/v1/model.pb.h", "autocfg/v1/trainer.pb.h"}},
       {"worker",
        {"base/os", "base/service", "proto", "autocfg/v1", "search/plan", "search/ops", "search/space",
-        "search/export", "kernels/nvml"}},
+        "search/frameworks", "kernels/nvml"}},
       {"server", {"base/os", "base/service", "proto", "autocfg/v1", "search"}},
       {"cli", {"base/os", "proto", "autocfg/v1", "search", "server", "worker", "kernels/nvml"}},
   };
@@ -216,10 +216,10 @@ TEST(DeviceNames, AreSpelledOnlyWhereTheyAreParsed) {
        }},
       {"auto",
        {
-           "cli/input/inputs.cc",              // --device
-           "search/plan/plan_options.cc",      // split=auto
-           "search/export/option_names.h",     // a framework's value
-           "worker/machine/device_choice.cc",  // --devices
+           "cli/input/inputs.cc",               // --device
+           "search/plan/plan_options.cc",       // split=auto
+           "search/frameworks/option_names.h",  // a framework's value
+           "worker/machine/device_choice.cc",   // --devices
            "worker/program/program.cc",
            "worker/program/program.h",
        }},

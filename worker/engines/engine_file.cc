@@ -16,7 +16,7 @@
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
-#include "search/export/export_target.h"
+#include "search/frameworks/export_target.h"
 #include "search/plan/cluster/engine_profile.h"
 #include "search/plan/plan_options.h"
 #include "search/space/axis_ranges.h"

@@ -16,7 +16,7 @@
 #include "proto/convert/device_convert.h"
 #include "proto/convert/spec_convert.h"
 #include "proto/merge_results.h"
-#include "search/export/export_target.h"
+#include "search/frameworks/export_target.h"
 #include "worker/engines/command_template.h"
 #include "worker/launcher/exchange.h"
 #include "worker/launcher/job_directory.h"

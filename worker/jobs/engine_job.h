@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "autocfg/v1/worker_service.pb.h"
-#include "search/export/exported_run.h"
+#include "search/frameworks/exported_run.h"
 #include "worker/engines/engine_file.h"
 #include "worker/engines/engine_run.h"
 #include "worker/engines/node_address.h"

@@ -7,8 +7,8 @@
 #include <random>
 
 #include "Eigen/Cholesky"
-#include "search/fit/shape_priors.h"
 #include "search/plan/model_stages.h"
+#include "search/regression/shape_priors.h"
 
 namespace autocfg {
 namespace {

@@ -21,9 +21,9 @@
 // - 5% each: a slope per doubling of each axis and of the virtual stages
 // - at least 0.5%, estimated: the plan's own effect
 //
-// The posterior is that of search/fit/normal_equations.h. The size of a plan's own effect and a common scale
-// of the priors are unknown. A small grid of both is weighted by marginal likelihood (Rasmussen and Williams
-// 2006, section 5.4.1), so that few observations leave wide intervals.
+// The posterior is that of search/regression/normal_equations.h. The size of a plan's own effect and a common
+// scale of the priors are unknown. A small grid of both is weighted by marginal likelihood (Rasmussen and
+// Williams 2006, section 5.4.1), so that few observations leave wide intervals.
 #pragma once
 
 #include <array>
@@ -33,9 +33,9 @@
 
 #include "search/breakdown/step_breakdown.h"
 #include "search/cost/shape_corrections.h"
-#include "search/fit/normal_equations.h"
 #include "search/plan/parallel_plan.h"
 #include "search/planner/recalibration/corrected_prediction.h"
+#include "search/regression/normal_equations.h"
 
 namespace autocfg {
 

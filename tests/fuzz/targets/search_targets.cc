@@ -10,14 +10,14 @@
 #include "nlohmann/json.hpp"
 #include "search/cost/shape_corrections.h"
 #include "search/fit/measurements.h"
-#include "search/import/hugging_face.h"
+#include "search/frameworks/framework_file.h"
+#include "search/frameworks/said_options.h"
+#include "search/frameworks/shell/shell_script.h"
+#include "search/hugging_face/hugging_face.h"
 #include "search/plan/cluster/calibration.h"
 #include "search/plan/plan_text.h"
 #include "search/predict/predict_plan.h"
 #include "search/question/prediction_json.h"
-#include "search/reading/framework_file.h"
-#include "search/reading/said_options.h"
-#include "search/reading/shell/shell_script.h"
 #include "search/space/search_space.h"
 #include "search/text/calibration_json.h"
 #include "search/text/cluster_json.h"
@@ -174,12 +174,12 @@ constexpr FuzzTarget kSearchTargets[] = {
     {"axes", FuzzAxes},
     {"hugging_face", FuzzHuggingFace},
     {"megatron", FuzzMegatron,
-     "tests/search/reading/files/arrays.txt,tests/search/reading/files/one_command.txt"},
-    {"nemo", FuzzNemo, "tests/search/reading/files/config.yaml"},
-    {"deepspeed", FuzzDeepSpeed, "tests/search/reading/files/zero3.json"},
-    {"torchtitan", FuzzTorchtitan, "tests/search/reading/files/llama3.toml"},
+     "tests/search/frameworks/files/arrays.txt,tests/search/frameworks/files/one_command.txt"},
+    {"nemo", FuzzNemo, "tests/search/frameworks/files/config.yaml"},
+    {"deepspeed", FuzzDeepSpeed, "tests/search/frameworks/files/zero3.json"},
+    {"torchtitan", FuzzTorchtitan, "tests/search/frameworks/files/llama3.toml"},
     {"shell_script", FuzzShellScript,
-     "tests/search/reading/files/arrays.txt,tests/search/reading/files/slurm.txt"},
+     "tests/search/frameworks/files/arrays.txt,tests/search/frameworks/files/slurm.txt"},
     {"prediction_request", FuzzPredictionRequest, {}, 100},
 };
 

@@ -1,0 +1,191 @@
+// DeepSpeed's JSON. Defaults: deepspeed/runtime/config.py and zero/config.py of the release that the writer
+// follows.
+#include <array>
+#include <utility>
+
+#include "base/text.h"
+#include "fmt/format.h"
+#include "search/frameworks/framework_rules.h"
+#include "search/frameworks/run_draft.h"
+
+namespace autocfg {
+namespace {
+
+bool IsChosenLater(std::string_view name, SettingReader& read) {
+  const Setting* setting = read.Find(name);
+  return setting != nullptr && setting->values == std::vector<std::string>{std::string(kChosenLater)};
+}
+
+// Refuses what the Trainer of Hugging Face fills in, where it matters, and says what it puts there.
+void RefuseAuto(SettingReader& read) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kFilledIn = {{
+      {deepspeed::kGlobalBatch, "the sequences of a step over all ranks"},
+      {deepspeed::kMicroBatch, "its per_device_train_batch_size"},
+      {deepspeed::kMicrobatches, "its gradient_accumulation_steps"},
+      {"bf16.enabled", "true or false, as its bf16"},
+      {"bfloat16.enabled", "true or false, as its bf16"},
+      {"fp16.enabled", "true or false, as its fp16"},
+  }};
+  for (const auto& [name, value] : kFilledIn) {
+    if (!IsChosenLater(name, read)) continue;
+    // The other two sizes give it.
+    if (name == deepspeed::kGlobalBatch && read.Has(deepspeed::kMicroBatch) &&
+        read.Has(deepspeed::kMicrobatches))
+      continue;
+    read.Fail(*read.Find(name),
+              fmt::format("is auto: the Trainer of Hugging Face fills it in; write {}", value));
+  }
+}
+
+// Two of the three batch sizes give the third; three must agree.
+void ReadBatches(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
+  ParallelPlan& plan = run.plan;
+  const bool derived = IsChosenLater(deepspeed::kGlobalBatch, read);
+  const std::int64_t global = derived ? 0 : read.Whole(deepspeed::kGlobalBatch, 0),
+                     micro = read.Whole(deepspeed::kMicroBatch, 0),
+                     steps = read.Whole(deepspeed::kMicrobatches, 0);
+  if (!read.ok()) return;
+  if (options.ranks > 0) {
+    run.ranks = options.ranks;
+    SetDataRanks(deepspeed::kTp, read, run);
+  } else if (global > 0 && micro > 0 && steps > 0) {
+    if (global % steps != 0 || global / steps % micro != 0) {
+      read.Fail(*read.Find(deepspeed::kGlobalBatch),
+                fmt::format("is {}, which does not divide by {} x {}; change one of them", global,
+                            deepspeed::kMicroBatch, deepspeed::kMicrobatches));
+      return;
+    }
+    plan.dp = global / steps / micro;
+    run.ranks = Times(Times(plan.tp, plan.pp), plan.dp);
+  } else {
+    read.Fail("the file does not say how many ranks train; give --ranks or --cluster");
+    return;
+  }
+  if (!read.ok()) return;
+  if ((global > 0 ? 1 : 0) + (micro > 0 ? 1 : 0) == 0) {
+    read.Fail(fmt::format("{} and {} are missing; add one of them", deepspeed::kGlobalBatch,
+                          deepspeed::kMicroBatch));
+    return;
+  }
+  const std::int64_t accumulated = steps > 0 ? steps : 1;
+  plan.micro_batch = micro > 0 ? micro : global / plan.dp / accumulated;
+  run.workload.global_batch = global > 0 ? global : Times(Times(micro, accumulated), plan.dp);
+  if (plan.micro_batch < 1 ||
+      (global > 0 && micro > 0 && steps > 0 && global != Times(Times(micro, steps), plan.dp))) {
+    read.Fail(*read.Find(deepspeed::kGlobalBatch),
+              fmt::format("is {}, and not {} x {} x {} data ranks; change one of them", global,
+                          deepspeed::kMicroBatch, deepspeed::kMicrobatches, plan.dp));
+    return;
+  }
+  CheckBatch(deepspeed::kGlobalBatch, read, run);
+}
+
+void ReadZero(SettingReader& read, RunDraft& run) {
+  ParallelPlan& plan = run.plan;
+  plan.zero_stage = read.Whole(deepspeed::kStage, 0, 0, 3);
+  const bool overlaps = read.Flag(deepspeed::kGradOverlap, plan.zero_stage == 3);
+  plan.grad_overlap = overlaps && plan.zero_stage >= 2 && plan.pp == 1;
+  constexpr std::int64_t kDefaultPrefetch = 50'000'000;
+  const Setting* prefetch = read.Find(deepspeed::kPrefetch);
+  const bool chosen =
+      prefetch != nullptr && prefetch->values == std::vector<std::string>{std::string(kChosenLater)};
+  const std::int64_t prefetched =
+      chosen ? kDefaultPrefetch : read.Whole(deepspeed::kPrefetch, kDefaultPrefetch, 0);
+  plan.param_overlap = plan.zero_stage == 3 && prefetched > 0;
+  const std::int64_t shards = read.Whole(deepspeed::kShards, -1, -1);
+  if (plan.zero_stage == 3 && shards > 0) plan.dp_shard = shards;
+  if (shards > 0 && plan.dp % shards != 0) {
+    read.Fail(
+        *read.Find(deepspeed::kShards),
+        fmt::format("is {}, which does not divide the {} data ranks; change one of them", shards, plan.dp));
+  }
+  for (const std::string_view which : {"optimizer", "param"}) {
+    const std::string name = fmt::format("zero_optimization.offload_{}.device", which);
+    if (read.Has(name) && read.Text(name) != "none")
+      read.Fail(*read.Find(name), fmt::format("is {}: states in host memory are not modelled",
+                                              base::Printable(read.Text(name))));
+  }
+  read.RefuseAboveOne("zero_optimization.zero_hpz_partition_size",
+                      "a second copy of the parameters is not modelled");
+  for (const std::string_view name : {"zero_quantized_weights", "zero_quantized_gradients"})
+    read.RefuseIfOn(fmt::format("zero_optimization.{}", name), "quantized communication is not modelled");
+}
+
+void NoteWhatIsTheScripts(const ReadingOptions& options, SettingReader& read) {
+  const bool recompute = options.plan.contains("recompute"), attention = options.plan.contains("attention");
+  if (recompute && attention) return;
+  const std::string_view what = recompute   ? "attention is"
+                                : attention ? "recomputation is"
+                                            : "recomputation and attention are";
+  const std::string_view as = recompute   ? "fused attention"
+                              : attention ? "recompute=none"
+                                          : "recompute=none and fused attention";
+  read.Note(fmt::format("{} your script's: read as {}; autocfg import --plan {} says otherwise", what, as,
+                        recompute ? "attention=unfused" : "recompute=full"));
+}
+
+}  // namespace
+
+void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
+  if (!options.model) {
+    read.Fail("the format says nothing of the model; give --model");
+    return;
+  }
+  RefuseAuto(read);
+  if (!read.ok()) return;
+  run.model = *options.model;
+  run.workload.seq_len = options.seq_len > 0 ? options.seq_len : run.model.max_seq_len;
+  ParallelPlan& plan = run.plan;
+  plan.tp = read.Whole(deepspeed::kTp, 1, 0);
+  if (plan.tp == 0) plan.tp = 1;
+  if (IsChosenLater(deepspeed::kPp, read)) {
+    read.NoteOf(*read.Find(deepspeed::kPp), "is auto: your script says the stages; read as 1");
+  } else {
+    plan.pp = read.Whole(deepspeed::kPp, 1);
+  }
+  ReadBatches(options, read, run);
+  if (!read.ok()) return;
+  ReadZero(read, run);
+  if (read.Flag(deepspeed::kTpOverlap) && plan.tp > 1) {
+    plan.tp_overlap = kChunksOfSwitch;
+    read.NoteOf(*read.Find(deepspeed::kTpOverlap),
+                fmt::format("is read as tp_overlap={}: the framework chooses the chunks", kChunksOfSwitch));
+  }
+  run.unsaid.emplace_back("attention");
+  const std::int64_t interval = read.Whole(deepspeed::kRecompute, 0, 0);
+  if (plan.pp > 1 && interval > 0) {
+    plan.recompute = Recompute::kFull;
+  } else {
+    run.unsaid.emplace_back("recompute");
+  }
+  if (plan.pp == 1) NoteWhatIsTheScripts(options, read);
+  read.RefuseAboveOne("sequence_parallel_size", "sequence parallelism of its own kind is not modelled");
+  read.RefuseIfOn("activation_checkpointing.cpu_checkpointing",
+                  "activations in host memory are not modelled");
+  constexpr std::string_view kDistributed = "activation_checkpointing.partition_activations";
+  if (plan.tp > 1) {
+    read.RefuseIfOn(kDistributed, "inputs that are split over tensor ranks are not modelled");
+  } else {
+    (void)read.Find(kDistributed);  // there is nobody to split them over
+  }
+  for (const std::string_view section : {"bf16", "bfloat16", "fp16"}) {
+    if (const Setting* whole = read.Find(section))
+      read.Fail(*whole, "is no object; write {\"enabled\": true} or {\"enabled\": false}");
+  }
+  if (read.Has("zero_optimization") && !read.Has("zero_optimization.stage"))
+    read.RefuseIfOn("zero_optimization", "a stage is not named; write {\"stage\": 1}");
+  read.RefuseIfOn("elasticity.enabled", "the batch is known only when it starts");
+  const bool bf16 = read.Flag("bf16.enabled") || read.Flag("bfloat16.enabled"),
+             fp16 = read.Flag("fp16.enabled");
+  if (bf16 && fp16) {
+    read.Fail(
+        *read.Find("fp16.enabled"),
+        fmt::format(
+            "contradicts bf16.enabled of line {}; leave one of them",
+            read.text().Line(
+                (read.Has("bf16.enabled") ? read.Find("bf16.enabled") : read.Find("bfloat16.enabled"))->at)));
+  }
+  run.workload.precision = *ParsePrecision(bf16 ? "bf16" : fp16 ? "fp16" : "fp32");
+}
+
+}  // namespace autocfg

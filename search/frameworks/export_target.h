@@ -1,0 +1,50 @@
+// The frameworks that a run can be exported to. Pure functions, thread-safe.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "search/frameworks/exported_run.h"
+#include "search/frameworks/launch.h"
+
+namespace autocfg {
+
+struct ExportedFile {
+  std::string text;  // the whole file
+  // The evidence, if the format has no comments: what stands in a file beside it.
+  std::string evidence = {};
+  // What had to be translated, a sentence each. They stand in the evidence too.
+  std::vector<std::string> translated = {};
+  Launch launch = {};  // starts it; {file} in its arguments is the file's path
+};
+
+struct ExportTarget {
+  std::string_view name;
+  std::string_view summary;    // of the file
+  std::string_view file_name;  // by default
+  std::string_view version;    // of the framework whose rules it follows; empty: this program's own
+  // FailedPrecondition names all that the target cannot express. Requires a legal plan.
+  absl::StatusOr<ExportedFile> (*write)(const ExportedRun& run);
+};
+
+// In the order of the documentation.
+std::span<const ExportTarget> ExportTargets();
+
+// Returns the target; null if there is none of this name.
+const ExportTarget* FindExportTarget(std::string_view name);
+
+// Returns "unknown target 'megatorn'; expected megatron, nemo, ...". `more`: other names that are taken.
+std::string UnknownExportTarget(std::string_view name, const std::vector<std::string>& more = {});
+
+// Returns the file of a run for the target. The plan becomes canonical first. InvalidArgument: the plan is
+// illegal, or its split is auto. FailedPrecondition: as of ExportTarget.
+absl::StatusOr<ExportedFile> Export(const ExportedRun& run, const ExportTarget& target);
+
+// Returns a batch script for Slurm that contains the target's file and starts it. Errors as of Export;
+// InvalidArgument too for a target whose file this program itself takes, since `train` runs on one machine.
+absl::StatusOr<ExportedFile> ExportSlurmScript(const ExportedRun& run, const ExportTarget& engine);
+
+}  // namespace autocfg

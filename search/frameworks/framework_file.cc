@@ -1,0 +1,177 @@
+#include "search/frameworks/framework_file.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "base/subject.h"
+#include "base/text.h"
+#include "fmt/format.h"
+#include "search/frameworks/batch_script.h"
+#include "search/frameworks/framework_rules.h"
+#include "search/frameworks/said_options.h"
+#include "search/frameworks/settings/settings_forms.h"
+#include "search/frameworks/split_settings.h"
+#include "search/plan/legality.h"
+#include "search/plan/plan_options.h"
+#include "search/text/model_json.h"
+
+namespace autocfg {
+namespace {
+
+struct FrameworkReader {
+  std::string_view name;
+  absl::StatusOr<SettingsText> (*settings)(std::string_view file, std::string_view text);
+  void (*run)(const ReadingOptions& options, SettingReader& read, RunDraft& run);
+};
+
+constexpr std::array kReaders = {
+    FrameworkReader{kMegatron,
+                    [](std::string_view file, std::string_view text) {
+                      return ReadFlagSettings(file, text, kMegatronNames.micro_batch);
+                    },
+                    &ReadMegatron},
+    FrameworkReader{kNemo, &ReadYamlSettings, &ReadNemo},
+    FrameworkReader{kDeepSpeed, &ReadJsonSettings, &ReadDeepSpeed},
+    FrameworkReader{kTorchtitan, &ReadTomlSettings, &ReadTorchtitan},
+};
+
+const FrameworkReader* FindReader(std::string_view framework) {
+  const auto found = std::find_if(kReaders.begin(), kReaders.end(),
+                                  [&](const FrameworkReader& reader) { return reader.name == framework; });
+  return found == kReaders.end() ? nullptr : &*found;
+}
+
+bool HasLineThatBegins(std::string_view text, std::string_view with) {
+  return text.starts_with(with) || text.find("\n" + std::string(with)) != std::string_view::npos;
+}
+
+// Names the model after the first preset of its shape: figures that cost nothing may differ. `tp` pads the
+// vocabulary, which some files have with its padding.
+void NameByShape(std::int64_t tp, ModelSpec& model) {
+  for (const std::string& name : ModelPresetNames()) {
+    auto preset = ModelPreset(name);
+    if (!preset.ok()) continue;
+    FillDefaults(*preset);
+    if (PaddedVocab(*preset, tp) == model.vocab) preset->vocab = model.vocab;
+    preset->max_seq_len = model.max_seq_len;
+    preset->name = model.name;
+    preset->norm_eps = model.norm_eps;
+    preset->rope_theta = model.rope_theta;
+    preset->rope_scaling = model.rope_scaling;
+    preset->init_std = model.init_std;
+    preset->vocab_multiple = model.vocab_multiple;
+    if (*preset != model) continue;
+    model.name = name;
+    return;
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> FrameworkNames() {
+  std::vector<std::string> names;
+  names.reserve(kReaders.size());
+  for (const FrameworkReader& reader : kReaders) names.emplace_back(reader.name);
+  return names;
+}
+
+std::string_view FrameworkOf(std::string_view text) {
+  if (IsBatchScript(text)) {
+    const auto held = FileHeldBy("", text);
+    return held.ok() ? FrameworkOf(held->text) : kMegatron;  // whose reader says what is wrong
+  }
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const auto has = [&](std::string_view what) { return text.find(what) != std::string_view::npos; };
+  if (first != std::string_view::npos && text[first] == '{') {
+    const bool own = has("\"best\"") && has("\"model\"");
+    const bool batch = has("\"train_batch_size\"") || has("\"train_micro_batch_size_per_gpu\"");
+    return !own && (batch || has("\"zero_optimization\"")) ? kDeepSpeed : std::string_view();
+  }
+  if (has(kMegatronNames.micro_batch)) return kMegatron;
+  if (HasLineThatBegins(text, "[parallelism]") || HasLineThatBegins(text, "[training]")) return kTorchtitan;
+  if (HasLineThatBegins(text, "model:") && has(LastPart(kNemoNames.micro_batch))) return kNemo;
+  return {};
+}
+
+absl::StatusOr<SettingsText> ReadSettings(std::string_view framework, std::string_view file,
+                                          std::string_view text) {
+  const FrameworkReader* reader = FindReader(framework);
+  if (reader == nullptr) {
+    return base::InvalidArgument(
+        file, fmt::format("unknown framework '{}'; expected {}", base::Printable(framework),
+                          base::ChoiceText(FrameworkNames())));
+  }
+  if (text.size() > kMostSettingsBytes) {
+    return base::InvalidArgument(
+        file, fmt::format("it has {} bytes; the limit is {}; give the settings alone", text.size(),
+                          kMostSettingsBytes));
+  }
+  if (text.find('\0') != std::string_view::npos)
+    return base::InvalidArgument(file, "it is no text file: it has zero bytes; give the framework's file");
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
+    return base::InvalidArgument(file, "it is empty; give the framework's file");
+  if (!IsBatchScript(text)) return reader->settings(file, text);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto held, FileHeldBy(file, text));
+  const std::string_view holds = FrameworkOf(held.text);
+  if (!holds.empty() && holds != framework) {
+    return base::InvalidArgument(
+        file,
+        fmt::format("the batch script holds a file of {}, not of {}; leave --from out", holds, framework));
+  }
+  auto settings = reader->settings(file, held.text);
+  if (settings.ok()) {
+    settings->text = std::string(text);
+    settings->end = held.end;
+  }
+  return settings;
+}
+
+absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::string_view file,
+                                               std::string_view text, const ReadingOptions& options) {
+  auto settings = ReadSettings(framework, file, text);
+  if (!settings.ok()) return settings.status();
+  FrameworkRun result{.framework = std::string(framework),
+                      .model = {},
+                      .workload = {},
+                      .plan = {},
+                      .notes = settings->notes,
+                      .settings = *std::move(settings)};
+  SettingReader read(result.settings);
+  RunDraft run;
+  FindReader(framework)->run(options, read, run);
+  if (read.ok()) ApplySaidOptions(framework, options.plan, read, run);
+  read.NoteRepeated();
+  const std::vector<const Setting*> unread = read.FinishNames();
+  RefuseUnreadSplits(framework, unread, read);
+  if (!read.ok()) return read.status();
+  FillDefaults(run.model, run.workload.seq_len);
+  if (absl::Status status = Validate(run.model); !status.ok()) return base::Within(file, status);
+  if (absl::Status status = Validate(run.workload, run.model); !status.ok())
+    return base::Within(file, status);
+  DropRestatedDefaults(run.plan);
+  if (absl::Status status = CheckLegal(run.model, run.workload, run.ranks, run.plan); !status.ok())
+    return base::Within(file, status);
+  if (!options.model) NameByShape(run.plan.tp, run.model);
+  result.model = std::move(run.model);
+  result.workload = run.workload;
+  result.plan = Canonical(run.plan);
+  result.ranks = run.ranks;
+  result.ranks_per_node = run.ranks_per_node;
+  if (IsBatchScript(text)) {
+    AUTOCFG_ASSIGN_OR_RETURN(const auto each, RanksOfNode(file, text, run.ranks));
+    if (result.ranks_per_node == 0) result.ranks_per_node = each;
+  }
+  result.notes.insert(result.notes.end(), read.notes().begin(), read.notes().end());
+  for (const Setting* setting : unread)
+    result.ignored.push_back({setting->name, result.settings.Line(setting->at)});
+  if (const std::size_t others = unread.size(); others > 0) {
+    result.notes.push_back(fmt::format("{} setting{} that say{} nothing of model, batch or plan {} left out",
+                                       others, others == 1 ? "" : "s", others == 1 ? "s" : "",
+                                       others == 1 ? "is" : "are"));
+  }
+  return result;
+}
+
+}  // namespace autocfg

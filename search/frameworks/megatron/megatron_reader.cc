@@ -1,0 +1,355 @@
+// Megatron-LM's flags. Defaults: megatron/training/arguments.py of the release that the writer follows.
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/text.h"
+#include "fmt/format.h"
+#include "search/frameworks/megatron/core_model.h"
+#include "search/frameworks/run_draft.h"
+#include "search/frameworks/settings/settings_forms.h"
+#include "search/plan/plan_options.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::size_t kMostLayoutStages = 100'000;
+
+// Expands "Et*2|(t|)*3tL" to a letter a layer. Returns nothing for another form, or one that is too long.
+class LayoutReader {
+ public:
+  explicit LayoutReader(std::string_view text) : text_(text) {}
+  std::optional<std::string> Read() {
+    std::string all = Sequence(0);
+    if (wrong_ || at_ != text_.size()) return std::nullopt;
+    return all;
+  }
+
+ private:
+  std::string Sequence(int depth) {
+    std::string all;
+    while (at_ < text_.size() && text_[at_] != ')' && !wrong_) {
+      std::string item;
+      const char c = text_[at_++];
+      if (c == ',') continue;
+      if (c == '(' && depth < 16) {
+        item = Sequence(depth + 1);
+        if (at_ >= text_.size()) wrong_ = true;
+        ++at_;
+      } else if (c == 'E' || c == 't' || c == 'L' || c == '|' || c == 'm') {
+        item = c;
+      } else {
+        wrong_ = true;
+      }
+      std::size_t times = 1;
+      if (at_ + 1 < text_.size() && text_[at_] == '*') {
+        times = 0;
+        for (++at_; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9' && times < kMostLayoutStages;
+             ++at_)
+          times = 10 * times + static_cast<std::size_t>(text_[at_] - '0');
+      }
+      if (times * item.size() + all.size() > 10 * kMostLayoutStages) wrong_ = true;
+      for (std::size_t i = 0; i < times && !wrong_; ++i) all += item;
+    }
+    return all;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  bool wrong_ = false;
+};
+
+void ReadLayout(const Setting& layout, SettingReader& read, RunDraft& run) {
+  const auto letters =
+      LayoutReader(layout.values.size() == 1 ? std::string_view(layout.values.front()) : "").Read();
+  if (!letters || letters->empty()) {
+    read.Fail(layout, "is no layout; give one such as Et*4|t*4L");
+    return;
+  }
+  std::vector<std::int64_t> stages = {0};
+  for (const char c : *letters) {
+    if (c == '|') stages.push_back(0);
+    if (c == 't') ++stages.back();
+  }
+  const bool ends = letters->front() == 'E' && letters->back() == 'L' &&
+                    std::count(letters->begin(), letters->end(), 'E') == 1 &&
+                    std::count(letters->begin(), letters->end(), 'L') == 1;
+  if (!ends || letters->find('m') != std::string::npos ||
+      std::find(stages.begin(), stages.end(), 0) != stages.end()) {
+    read.Fail(layout,
+              "cannot be read: each stage needs a layer, the first the embedding, the last the loss; "
+              "give such a layout");
+    return;
+  }
+  const auto count = static_cast<std::int64_t>(stages.size());
+  if (count % run.plan.pp != 0) {
+    read.Fail(layout, fmt::format("has {} stages, which do not divide by pp={}; change one of them", count,
+                                  run.plan.pp));
+    return;
+  }
+  run.plan.virtual_stages = count / run.plan.pp;
+  SetStages(std::move(stages), run);
+}
+
+// Stages of which the first or the last has another size.
+void ReadUnevenEnds(SettingReader& read, RunDraft& run) {
+  const Setting* first = read.Known("--decoder-first-pipeline-num-layers");
+  const Setting* last = read.Known("--decoder-last-pipeline-num-layers");
+  const Setting* embedding = read.Known("--account-for-embedding-in-pipeline-split");
+  const Setting* loss = read.Known("--account-for-loss-in-pipeline-split");
+  const std::int64_t pp = run.plan.pp;
+  if (pp == 1 || pp > run.model.layers ||
+      (first == nullptr && last == nullptr && embedding == nullptr && loss == nullptr))
+    return;
+  const Setting& any = *(first != nullptr       ? first
+                         : last != nullptr      ? last
+                         : embedding != nullptr ? embedding
+                                                : loss);
+  if (run.plan.virtual_stages > 1) {
+    read.Fail(any, "with interleaving cannot be read; write the stages as --pipeline-model-parallel-layout");
+    return;
+  }
+  std::vector<std::int64_t> stages(static_cast<std::size_t>(pp), 0);
+  if (embedding != nullptr || loss != nullptr) {
+    const std::int64_t counted =
+        run.model.layers + (embedding != nullptr ? 1 : 0) + (loss != nullptr ? 1 : 0);
+    std::fill(stages.begin(), stages.end(), counted / pp);
+    if (embedding != nullptr) --stages.front();
+    if (loss != nullptr) --stages.back();
+    if (counted % pp != 0) {
+      read.Fail(
+          any, fmt::format("makes {} layers, which do not divide by pp={}; change one of them", counted, pp));
+      return;
+    }
+  } else {
+    const std::int64_t head = read.Whole("--decoder-first-pipeline-num-layers", 0);
+    const std::int64_t tail = read.Whole("--decoder-last-pipeline-num-layers", 0);
+    const std::int64_t middle = pp - (head > 0 ? 1 : 0) - (tail > 0 ? 1 : 0),
+                       left = run.model.layers - head - tail;
+    if (left < middle || (middle == 0 ? left != 0 : left % middle != 0)) {
+      read.Fail(any, fmt::format("leaves {} layers for {} stages; change one of them", left, middle));
+      return;
+    }
+    if (middle > 0) std::fill(stages.begin(), stages.end(), left / middle);
+    if (head > 0) stages.front() = head;
+    if (tail > 0) stages.back() = tail;
+  }
+  SetStages(std::move(stages), run);
+}
+
+void ReadStages(SettingReader& read, RunDraft& run) {
+  constexpr std::string_view kPerRank = "--num-virtual-stages-per-pipeline-rank";
+  const Setting* given = nullptr;
+  for (const std::string_view name : {megatron::kLayout, megatron::kLayersPerStage, kPerRank}) {
+    const Setting* setting = read.Known(name);
+    if (setting == nullptr) continue;
+    if (given != nullptr) {
+      read.Fail(*setting, fmt::format("contradicts {} of line {}: both say the stages; leave one of them",
+                                      given->name, read.text().Line(given->at)));
+      return;
+    }
+    given = setting;
+  }
+  const std::int64_t per_stage = read.Whole(megatron::kLayersPerStage, 0), per_rank = read.Whole(kPerRank, 1);
+  run.plan.virtual_stages = 1;
+  if (given != nullptr && given->name == megatron::kLayout) {
+    ReadLayout(*given, read, run);
+  } else if (per_stage > 0) {
+    const std::int64_t of_rank = run.model.layers / run.plan.pp;
+    if (run.model.layers % run.plan.pp != 0 || of_rank % per_stage != 0) {
+      read.Fail(
+          *given,
+          fmt::format("is {}, which does not divide the {} layers of {} pipeline ranks; change one of them",
+                      per_stage, run.model.layers, run.plan.pp));
+      return;
+    }
+    run.plan.virtual_stages = of_rank / per_stage;
+  } else {
+    run.plan.virtual_stages = per_rank;
+  }
+  if (run.plan.pp == 1) run.plan.virtual_stages = 1;
+  constexpr std::string_view kGroup = "--microbatch-group-size-per-virtual-pipeline-stage";
+  if (const std::int64_t group = read.Whole(kGroup, run.plan.pp);
+      run.plan.virtual_stages > 1 && group != run.plan.pp) {
+    read.Fail(*read.Find(kGroup),
+              fmt::format("is {}; only the number of pipeline ranks, {}, can be read", group, run.plan.pp));
+  }
+  SetDependentDefaults(run.plan);
+  const bool plain = read.Flag(megatron::kPlainMessages);
+  run.plan.p2p_overlap = run.plan.virtual_stages > 1 && !plain;
+}
+
+void ReadStates(SettingReader& read, RunDraft& run) {
+  ParallelPlan& plan = run.plan;
+  const bool fsdp = read.Flag(megatron::kFsdp) || read.Flag("--use-custom-fsdp");
+  const std::string sharding = read.Text(megatron::kSharding, "no_shard");
+  constexpr std::array<std::string_view, 4> kStrategies = {"no_shard", "optim", megatron::kShardsGradients,
+                                                           megatron::kShardsParameters};
+  plan.zero_stage = read.Flag(megatron::kShardsStates) ? 1 : 0;
+  if (fsdp) {
+    const auto found = std::find(kStrategies.begin(), kStrategies.end(), sharding);
+    if (found == kStrategies.end()) {
+      read.Fail(*read.Find(megatron::kSharding),
+                fmt::format("is '{}'; give no_shard, optim, {} or {}", base::Printable(sharding),
+                            megatron::kShardsGradients, megatron::kShardsParameters));
+    }
+    plan.zero_stage = found - kStrategies.begin();
+  }
+  const std::int64_t instances = read.Whole(megatron::kInstances, 1);
+  if (instances > 1) {
+    if (plan.dp % instances != 0) {
+      read.Fail(*read.Find(megatron::kInstances),
+                fmt::format("is {}, which does not divide the {} data ranks; change one of them", instances,
+                            plan.dp));
+    } else if (plan.zero_stage > 0) {
+      plan.dp_shard = plan.dp / instances;
+    }
+  }
+  plan.grad_overlap = read.Flag(megatron::kGradOverlap);
+  plan.param_overlap = read.Flag(megatron::kParamOverlap);
+  if (plan.param_overlap && (!plan.grad_overlap || plan.zero_stage == 0)) {
+    read.Fail(*read.Find(megatron::kParamOverlap),
+              fmt::format("needs {} and {}; add them", megatron::kGradOverlap, megatron::kShardsStates));
+  }
+}
+
+void ReadPrecision(SettingReader& read, RunDraft& run) {
+  const bool bf16 = read.Flag(megatron::kBf16), fp16 = read.Flag(megatron::kFp16);
+  if (bf16 && fp16) {
+    read.Fail(*read.Find(megatron::kFp16),
+              fmt::format("contradicts {} of line {}; leave one of them", megatron::kBf16,
+                          read.text().Line(read.Find(megatron::kBf16)->at)));
+  }
+  const bool fp8 = read.Has("--fp8-format") || read.Has("--fp8-hybrid");
+  run.workload.precision = *ParsePrecision(fp8 ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "fp32");
+}
+
+// --recompute-activations is another name of --recompute-granularity selective.
+void ReadRecompute(SettingReader& read, RunDraft& run) {
+  constexpr std::string_view kSelectively = "--recompute-activations";
+  if (!read.Flag(kSelectively)) return ReadCoreRecompute(kMegatronNames, read, run);
+  const Setting& selective = *read.Find(kSelectively);
+  const std::string granularity = read.Text(kMegatronNames.recompute, kSelectiveRecompute);
+  const Setting* method = read.Known(kMegatronNames.recompute_method);
+  const bool other = granularity != kSelectiveRecompute;
+  if (other || method != nullptr) {
+    const Setting& against = other ? *read.Find(kMegatronNames.recompute) : *method;
+    read.Fail(against, fmt::format("contradicts {} of line {}; leave one of them out", kSelectively,
+                                   read.text().Line(selective.at)));
+    return;
+  }
+  ReadCoreRecompute(kMegatronNames, read, run);
+  SetSelective(selective, read, run);
+}
+
+// The tokens of the tokenizers whose vocabulary is fixed.
+std::int64_t VocabOfTokenizer(std::string_view tokenizer) {
+  if (tokenizer == "GPT2BPETokenizer") return 50257;
+  if (tokenizer == "Llama2Tokenizer") return 32000;
+  return 0;
+}
+
+void ReadVocab(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
+  const Setting* tokenizer = read.Find(megatron::kTokenizer);
+  const std::string name = tokenizer != nullptr && tokenizer->unknown.empty() && tokenizer->values.size() == 1
+                               ? tokenizer->values.front()
+                               : "";
+  std::int64_t vocab = options.vocab;
+  const std::int64_t given = options.vocab > 0 ? 0 : read.Whole(megatron::kVocab, 0);
+  // The tokenizer adds one id, for the end of a document.
+  if (given > 0) vocab = given + (name == megatron::kNullTokenizer ? 1 : 0);
+  if (vocab == 0) vocab = VocabOfTokenizer(name);
+  if (vocab == 0) {
+    const std::string why = tokenizer == nullptr
+                                ? "the file names no tokenizer"
+                                : fmt::format("the file does not say how many tokens {} has",
+                                              base::Printable(name.empty() ? "its tokenizer" : name));
+    read.Fail(fmt::format("{}; give --vocab", why));
+    vocab = 1;
+  }
+  run.model.vocab = vocab;
+}
+
+void ReadModel(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
+  ModelSpec& model = run.model;
+  ReadCoreModel(kMegatronNames, read, run);
+  if (read.Find(kMegatronNames.norm_eps) == nullptr)
+    model.norm_eps = read.Real("--layernorm-epsilon", model.norm_eps);  // its older name
+  if (read.Flag("--use-rotary-position-embeddings")) {
+    model.position = Position::kRope;
+    model.rope_theta = read.Real(kMegatronNames.rotary_base, 10000);
+    model.partial_rotary_factor = read.Real(kMegatronNames.rotary_share, 1);
+  } else if (read.Flag("--no-position-embedding")) {
+    if (!read.Has(kMegatronNames.position)) model.position = Position::kNone;
+  }
+  if (read.Flag(megatron::kRopeScaling) && model.position == Position::kRope) model.rope_scaling = "llama3";
+  const bool swiglu = read.Flag(megatron::kSwiGlu);
+  const std::int64_t gated = model.hidden * 4 * 2 / 3 / 64 * 64;
+  model.ffn_hidden =
+      read.Whole(kMegatronNames.ffn_hidden, swiglu ? std::max<std::int64_t>(gated, 64) : 4 * model.hidden);
+  const std::int64_t groups = read.Whole(kMegatronNames.kv_heads, 1);
+  model.kv_heads = read.Flag(megatron::kGroupedQueries) ? groups : model.heads;
+  const bool biases = !read.Flag(megatron::kNoBiases);
+  SetBiases(model, biases);
+  if (read.Flag(megatron::kQkvBiases)) model.qkv_bias = true;
+  // Its kernel that adds the biases takes the tanh form.
+  model.activation = swiglu ? Activation::kSwiGlu : biases ? Activation::kGelu : Activation::kGeluErf;
+  model.tied_embeddings = !read.Flag(megatron::kUntied);
+  ReadVocab(options, read, run);
+}
+
+}  // namespace
+
+void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kRefused = {{
+      {"--multi-latent-attention", "multi-latent attention is not modelled"},
+      {"--mtp-num-layers", "multi-token prediction is not modelled"},
+      {"--window-size", "it slides a window over the layers that it names; give --model"},
+      {"--cpu-offloading", "activations in host memory are not modelled"},
+      {"--cpu-offloading-num-layers", "activations in host memory are not modelled"},
+      {"--optimizer-cpu-offload", "states in host memory are not modelled"},
+      {"--deepspeed", "DeepSpeed trains; give its JSON file, with --from deepspeed and --model"},
+      {"--model-parallel-size", "it is an old name; write --tensor-model-parallel-size"},
+      {"--use-mp-args-from-checkpoint-args", "the parallelism stands in a checkpoint; write its options"},
+      {"--checkpoint-activations", "it is an old name; write --recompute-granularity"},
+      {"--distribute-saved-activations", "inputs that are split over tensor ranks are not modelled"},
+      {"--use-tp-pp-dp-mapping", "ranks in this order are not modelled"},
+      {"--use-torch-fsdp2", "PyTorch's FSDP in Megatron is not modelled; --use-megatron-fsdp is"},
+      {"--squared-relu", "this activation is not modelled"},
+      {"--hybrid-override-pattern", "other layers than attention are not modelled"},
+      {"--is-hybrid-model", "other layers than attention are not modelled"},
+      {"--heterogeneous-layers-config-path", "layers that differ are not modelled"},
+      {"--heterogeneous-layers-config-encoded-json", "layers that differ are not modelled"},
+      {"--encoder-num-layers", "encoders are not modelled"},
+      {"--decoder-num-layers", "it names another model than --num-layers"},
+      {"--yaml-cfg", "the options stand in another file"},
+      {"--use-checkpoint-args", "the model stands in a checkpoint; give --model"},
+  }};
+  const bool has_model = options.model.has_value();
+  for (const auto& [name, why] : kRefused) {
+    const bool of_model = why.ends_with("give --model");
+    if (!of_model || !has_model) read.RefuseIfOn(name, why);
+  }
+  ReadRanks(kLaunchNodes, kLaunchRanks, options, read, run);
+  run.workload.seq_len = options.seq_len > 0 ? options.seq_len : read.Required(kMegatronNames.seq_len);
+  if (has_model) {
+    run.model = *options.model;
+  } else {
+    ReadModel(options, read, run);
+  }
+  ReadPrecision(read, run);
+  ReadCorePlan(kMegatronNames, read, run);
+  ReadStages(read, run);
+  ReadUnevenEnds(read, run);
+  ReadRecompute(read, run);
+  if (const Setting* modules = read.Known("--recompute-modules")) {
+    if (modules->values != std::vector<std::string>{"core_attn"})
+      read.Fail(*modules, "is not modelled; only core_attn can be read");
+  }
+  ReadStates(read, run);
+  if (const Setting* ramp = read.Find("--rampup-batch-size"))
+    read.NoteOf(*ramp, fmt::format("is left out: the batch is the last one, {} sequences",
+                                   run.workload.global_batch));
+}
+
+}  // namespace autocfg

@@ -1,0 +1,201 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "search/frameworks/megatron/core_model.h"
+#include "search/frameworks/megatron/flag_file.h"
+#include "search/frameworks/option_names.h"
+#include "search/frameworks/refusals.h"
+#include "search/frameworks/writers.h"
+#include "search/plan/model_stages.h"
+#include "search/plan/plan_text.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::string_view kLlama3Scaling = "llama3";
+
+void CheckModel(const ModelSpec& model, Refusals& refuse) {
+  CheckCoreModel(model, refuse);
+  refuse.UnlessModel(model.activation != Activation::kRelu && model.activation != Activation::kGeGlu,
+                     fmt::format("activation={}", Name(model.activation)));
+  refuse.UnlessModel(model.rope_scaling.empty() || model.rope_scaling == kLlama3Scaling,
+                     fmt::format("rope_scaling={} (it has llama3)", model.rope_scaling));
+}
+
+// Sharded gradients and parameters: Megatron FSDP.
+bool IsFsdp(const ParallelPlan& plan) { return plan.zero_stage >= 2; }
+
+void CheckPlan(const ExportedRun& run, Refusals& refuse) {
+  const std::string_view precision = Name(run.workload.precision);
+  refuse.UnlessPrecision(precision == "fp32" || precision == "bf16" || precision == "fp16",
+                         fmt::format("precision={} (it has fp32, bf16 and fp16)", precision));
+  refuse.ByRules(kMegatron, run);
+}
+
+// One letter a layer, a bar between stages, E before the first layer and L after the last.
+std::string PipelineLayout(const ExportedRun& run) {
+  std::string text;
+  const std::int64_t stages = StageCount(run.plan);
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    if (stage > 0) text += '|';
+    if (IsFirstStage(stage)) text += 'E';
+    if (const std::int64_t layers = StageLayerCount(run.model, run.plan, stage); layers > 0)
+      text += fmt::format("t*{}", layers);
+    if (IsLastStage(run.plan, stage)) text += 'L';
+  }
+  return text;
+}
+
+void WriteModel(const ExportedRun& run, FlagFile& file) {
+  const ModelSpec& model = run.model;
+  file.Section("model");
+  file.Option(kMegatronNames.layers, model.layers);
+  file.Option(kMegatronNames.hidden, model.hidden);
+  file.Option(kMegatronNames.ffn_hidden, model.ffn_hidden);
+  file.Option(kMegatronNames.heads, model.heads);
+  if (model.kv_heads != model.heads) {
+    file.Flag(megatron::kGroupedQueries);
+    file.Option(kMegatronNames.kv_heads, model.kv_heads);
+  }
+  file.Option(kMegatronNames.head_dim, model.head_dim);
+  file.Option(kMegatronNames.seq_len, run.workload.seq_len);
+  file.Option(kMegatronNames.max_seq_len, std::max(model.max_seq_len, run.workload.seq_len));
+  file.Flag(megatron::kSwiGlu, model.activation == Activation::kSwiGlu);
+  file.Option(kMegatronNames.norm,
+              model.norm == Norm::kRmsNorm ? kMegatronNames.rms_norm : kMegatronNames.layer_norm);
+  file.Option(kMegatronNames.norm_eps, model.norm_eps);
+  switch (model.position) {
+    case Position::kLearned: file.Option(kMegatronNames.position, kLearnedPositions); break;
+    case Position::kRope:
+      file.Option(kMegatronNames.position, kRotaryPositions);
+      file.Option(kMegatronNames.rotary_base, static_cast<std::int64_t>(model.rope_theta));
+      file.Option(kMegatronNames.rotary_share, model.partial_rotary_factor);
+      file.Flag(megatron::kRopeScaling, !model.rope_scaling.empty());
+      break;
+    case Position::kAlibi:
+    case Position::kNone: file.Option(kMegatronNames.position, megatron::kNoPositions); break;
+  }
+  file.Flag(megatron::kNoBiases, CoreBiasesOf(model) != CoreBiases::kAll);
+  file.Flag(megatron::kQkvBiases, CoreBiasesOf(model) == CoreBiases::kQkvOnly);
+  file.Flag(kMegatronNames.qk_norm, model.qk_norm == QkNorm::kHead);
+  file.Flag(megatron::kUntied, !model.tied_embeddings);
+  file.Option(kMegatronNames.vocab_multiple, model.vocab_multiple);
+  file.Option(kMegatronNames.init_std, model.init_std);
+  file.Option("--attention-dropout", 0.0);
+  file.Option("--hidden-dropout", 0.0);
+}
+
+void WriteParallelism(const ExportedRun& run, FlagFile& file, std::vector<std::string>& translated) {
+  const ParallelPlan& plan = run.plan;
+  file.Section(fmt::format("parallelism; the data axis is what is left of the ranks: {}", plan.dp));
+  file.Option(kMegatronNames.tp, plan.tp);
+  file.Option(kMegatronNames.pp, plan.pp);
+  file.Flag(kMegatronNames.sp, SplitsSequence(plan));
+  if (plan.split == SplitMode::kExplicit && plan.pp > 1) {
+    const std::string layout = PipelineLayout(run);
+    file.Option(megatron::kLayout, layout);
+    translated.push_back(fmt::format("the split is --pipeline-model-parallel-layout {}", layout));
+  } else if (plan.virtual_stages > 1) {
+    file.Option(megatron::kLayersPerStage, run.model.layers / StageCount(plan));
+  }
+  if (plan.virtual_stages > 1 && !plan.p2p_overlap) file.Flag(megatron::kPlainMessages);
+  if (plan.tp_overlap > 1) {
+    file.Flag(kMegatronNames.tp_overlap);
+    translated.push_back(
+        fmt::format("tp_overlap={} is --tp-comm-overlap, which chooses the chunks itself", plan.tp_overlap));
+  }
+  file.Section("batch");
+  file.Option(kMegatronNames.micro_batch, plan.micro_batch);
+  file.Option(kMegatronNames.global_batch, run.workload.global_batch);
+  file.Section("recomputation and attention");
+  if (plan.recompute == Recompute::kFull) {
+    file.Option(kMegatronNames.recompute, kFullRecompute);
+    if (plan.recompute_layers == 0) {
+      file.Option(kMegatronNames.recompute_method, kUniformRecompute);
+      file.Option(kMegatronNames.recompute_layers, 1);
+    } else {
+      file.Option(kMegatronNames.recompute_method, kBlockRecompute);
+      file.Option(kMegatronNames.recompute_layers, plan.recompute_layers);
+      translated.push_back(fmt::format(
+          "recompute=full:{0} is --recompute-method block --recompute-num-layers {0}, of each virtual stage",
+          plan.recompute_layers));
+    }
+  } else if (plan.recompute == Recompute::kSelective) {
+    file.Option(kMegatronNames.recompute, kSelectiveRecompute);
+  }
+  file.Option(kMegatronNames.attention, IsUnfused(plan) ? kUnfusedAttention : kFlashAttention);
+}
+
+void WriteTraining(const ExportedRun& run, FlagFile& file) {
+  const ParallelPlan& plan = run.plan;
+  const std::string_view precision = Name(run.workload.precision);
+  file.Section("precision and optimizer");
+  file.Flag(megatron::kBf16, precision == "bf16");
+  file.Flag(megatron::kFp16, precision == "fp16");
+  if (IsFsdp(plan)) {
+    file.Flag(megatron::kFsdp);
+    file.Option(megatron::kSharding,
+                plan.zero_stage == 2 ? megatron::kShardsGradients : megatron::kShardsParameters);
+    file.Option("--ckpt-format", "fsdp_dtensor");
+    // Its guide requires both: the optimizer of shards, and gradients outside of the fused kernel.
+    file.Flag(megatron::kShardsStates);
+    file.Flag("--no-gradient-accumulation-fusion");
+  } else {
+    file.Flag(megatron::kShardsStates, plan.zero_stage > 0);
+  }
+  if (ShardsStates(plan) && StateShards(plan) < plan.dp)
+    file.Option(megatron::kInstances, plan.dp / StateShards(plan));
+  file.Flag(megatron::kGradOverlap, plan.grad_overlap);
+  file.Flag(megatron::kParamOverlap, plan.param_overlap);
+  file.Option("--optimizer", "adam");
+  file.Option("--adam-beta1", 0.9);
+  file.Option("--adam-beta2", 0.95);
+  file.Option("--adam-eps", "1e-8");
+  file.Option("--weight-decay", 0.1);
+  file.Option("--clip-grad", 1.0);
+  file.Section("set these as your training needs them");
+  file.Option("--lr", "3e-4");
+  file.Option("--min-lr", "3e-5");
+  file.Option("--lr-decay-style", "cosine");
+  file.Option("--train-iters", run.tokens > 0 ? StepsOf(run) : 1000);
+  file.Option("--log-interval", 1);
+  file.Flag("--log-throughput");
+  file.Section("data: replace by your tokenizer and --data-path");
+  file.Flag("--mock-data");
+  file.Option(megatron::kTokenizer, megatron::kNullTokenizer);
+  // The tokenizer adds one id, for the end of a document.
+  file.Option(megatron::kVocab, run.model.vocab - 1);
+}
+
+}  // namespace
+
+absl::StatusOr<ExportedFile> WriteMegatron(const ExportedRun& run) {
+  Refusals refuse;
+  CheckModel(run.model, refuse);
+  CheckPlan(run, refuse);
+  AUTOCFG_RETURN_IF_ERROR(refuse.For(kMegatron));
+  FlagFile body;
+  ExportedFile exported;
+  WriteModel(run, body);
+  WriteParallelism(run, body, exported.translated);
+  WriteTraining(run, body);
+
+  FlagFile file;
+  file.Comment(fmt::format("Megatron-LM ({}), pretrain_gpt.py", kMegatronVersion));
+  for (const std::string& line : EvidenceLines(run)) file.Comment(line);
+  for (const std::string& line : exported.translated) file.Comment("translated: " + line);
+  // Collectives and computes must be issued in one order; before Blackwell, one queue gives it.
+  if (run.plan.tp > 1 && !IsFsdp(run.plan)) file.Environment("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+  exported.launch = {
+      .program = "pretrain_gpt.py", .arguments = "$(grep -v '^#' {file})", .environment = file.environment()};
+  file.Comment("start: " + TorchrunLine(exported.launch, LayoutOf(run)));
+  exported.text = file.text() + body.text();
+  return exported;
+}
+
+}  // namespace autocfg

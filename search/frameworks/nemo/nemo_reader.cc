@@ -1,0 +1,111 @@
+// NeMo 1.x's YAML. Defaults: megatron_gpt_model.py and megatron_base_model.py of the release that the writer
+// follows.
+#include <algorithm>
+#include <optional>
+
+#include "base/text.h"
+#include "fmt/format.h"
+#include "search/frameworks/run_draft.h"
+#include "search/plan/plan_options.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::string_view kCoreShardingOptimizer = "mcore_distributed_optim";  // of Megatron-core
+
+void ReadNemoPrecision(SettingReader& read, RunDraft& run) {
+  const std::string text = read.Text(nemo::kPrecision, "32");
+  const bool fp8 = read.Flag("model.fp8");
+  std::string_view name;
+  if (text == "bf16" || text == "bf16-mixed" || text == "bf16-true") name = "bf16";
+  if (text == "16" || text == "16-mixed" || text == "16-true") name = "fp16";
+  if (text == "32" || text == "32-true") name = "fp32";
+  if (name.empty()) {
+    read.Fail(*read.Find(nemo::kPrecision),
+              fmt::format("is '{}'; give bf16, 16 or 32", base::Printable(text)));
+    name = "fp32";
+  }
+  run.workload.precision = *ParsePrecision(fp8 ? "fp8" : name);
+}
+
+void ReadNemoModel(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
+  ModelSpec& model = run.model;
+  ReadCoreModel(kNemoNames, read, run);
+  model.ffn_hidden = read.Whole(kNemoNames.ffn_hidden, 4 * model.hidden);
+  model.kv_heads = read.Whole(kNemoNames.kv_heads, model.heads);
+  const bool biases = read.Flag(nemo::kBiases, true);
+  SetBiases(model, biases);
+  if (read.Flag(nemo::kQkvBiases)) model.qkv_bias = true;
+  const std::string activation = read.Text(nemo::kActivation, "gelu");
+  if (activation == "swiglu" || activation == "fast-swiglu") {
+    model.activation = Activation::kSwiGlu;
+  } else if (activation == "geglu" || activation == "fast-geglu") {
+    model.activation = Activation::kGeGlu;
+  } else if (activation == "gelu") {
+    model.activation = biases ? Activation::kGelu : Activation::kGeluErf;
+  } else {
+    read.Fail(*read.Find(nemo::kActivation),
+              fmt::format("is '{}', which is not modelled; only gelu, swiglu and geglu "
+                          "can be read",
+                          base::Printable(activation)));
+  }
+  model.tied_embeddings = read.Flag(nemo::kTied, true);
+  if (read.Has("model.transformer_block_type") && read.Text("model.transformer_block_type") != "pre_ln")
+    read.Fail(*read.Find("model.transformer_block_type"), "is not modelled; only pre_ln can be read");
+  model.vocab = options.vocab > 0 ? options.vocab : read.Whole(nemo::kPaddedVocab, 0);
+  if (model.vocab == 0) {
+    if (read.Has("model.tokenizer.type") && read.Text("model.tokenizer.type") == "GPT2BPETokenizer") {
+      model.vocab = 50257;
+    } else {
+      read.Fail("the file does not say how many tokens its tokenizer has; give --vocab");
+      model.vocab = 1;
+    }
+  }
+}
+
+}  // namespace
+
+void ReadNemo(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
+  ReadRanks(nemo::kNodes, nemo::kDevices, options, read, run);
+  run.workload.seq_len = options.seq_len > 0 ? options.seq_len : read.Required(kNemoNames.seq_len);
+  if (options.model) {
+    run.model = *options.model;
+  } else {
+    ReadNemoModel(options, read, run);
+  }
+  ReadNemoPrecision(read, run);
+  ReadCorePlan(kNemoNames, read, run);
+  read.RefuseIfOn("model.fsdp", "PyTorch's FSDP in NeMo is not modelled");
+  read.RefuseIfOn("model.cpu_offloading", "activations in host memory are not modelled");
+  read.RefuseIfOn("model.use_tp_pp_dp_mapping", "ranks in this order are not modelled");
+  ParallelPlan& plan = run.plan;
+  plan.virtual_stages = read.Whole(nemo::kVirtualStages, 1);
+  if (plan.pp == 1 && plan.virtual_stages > 1) {
+    read.Fail(*read.Find(nemo::kVirtualStages),
+              fmt::format("is {}, and {} is 1: only a pipeline has virtual stages; change one of them",
+                          plan.virtual_stages, kNemoNames.pp));
+    return;
+  }
+  SetDependentDefaults(plan);
+  plan.p2p_overlap = read.Flag(nemo::kMessageOverlap) && plan.virtual_stages > 1;
+  ReadCoreRecompute(kNemoNames, read, run);
+  const std::string optimizer = read.Text(nemo::kOptimizer, "fused_adam");
+  plan.zero_stage = optimizer == nemo::kShardingOptimizer || optimizer == kCoreShardingOptimizer ? 1 : 0;
+  if (plan.zero_stage == 0 && optimizer.find("dist") != std::string::npos) {
+    read.Fail(
+        *read.Find(nemo::kOptimizer),
+        fmt::format("is '{}', which is not modelled; {} and {} can be read, and those that shard nothing",
+                    base::Printable(optimizer), nemo::kShardingOptimizer, kCoreShardingOptimizer));
+    return;
+  }
+  plan.grad_overlap = read.Flag(nemo::kGradOverlap) && plan.zero_stage == 1;
+  plan.param_overlap = read.Flag(nemo::kParamOverlap) && plan.zero_stage == 1;
+  if (plan.param_overlap && !plan.grad_overlap)
+    read.Fail(*read.Find(nemo::kParamOverlap), fmt::format("needs {}; add it", nemo::kGradOverlap));
+  read.RefuseAboveOne("trainer.accumulate_grad_batches", "the model accumulates by its own batches");
+  if (const Setting* ramp = read.Find("model.rampup_batch_size"))
+    read.NoteOf(*ramp, fmt::format("is left out: the batch is the last one, {} sequences",
+                                   run.workload.global_batch));
+}
+
+}  // namespace autocfg

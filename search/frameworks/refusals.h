@@ -1,0 +1,62 @@
+// What a framework cannot express of a run. Plain values.
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "search/frameworks/exported_run.h"
+#include "search/frameworks/framework_rules.h"
+
+namespace autocfg {
+
+class Refusals {
+ public:
+  // `what` names the field with its value, and what the framework has instead: "activation=relu".
+  void UnlessModel(bool expressible, std::string what) { Unless(expressible, std::move(what), of_model_); }
+  void UnlessPrecision(bool expressible, std::string what) {
+    Unless(expressible, std::move(what), of_precision_);
+  }
+  // All rules of the framework that the plan breaks.
+  void ByRules(std::string_view framework, const ExportedRun& run) {
+    const PlanCase plan{run.model, run.workload, RankCount(run.plan), run.plan};
+    for (const LegalityRule& rule : FrameworkRules(framework)) {
+      if (rule.broken(plan)) Unless(false, rule.explain(plan), of_plan_);
+    }
+  }
+  bool empty() const { return all_.empty(); }
+
+  // Returns FailedPrecondition with all of them in one line; OK without any.
+  absl::Status For(std::string_view target) const {
+    if (all_.empty()) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        fmt::format("{} cannot express {}; {}", target, fmt::join(all_, "; "), Advice(target)));
+  }
+
+ private:
+  void Unless(bool expressible, std::string what, bool& of_this) {
+    if (expressible) return;
+    all_.push_back(std::move(what));
+    of_this = true;
+  }
+
+  // Advises a search for a plan only where a plan helps: none does for a model or a precision.
+  std::string Advice(std::string_view target) const {
+    if (of_model_) return "export to another target";
+    if (!of_plan_) return "search with a precision that it has, or export to another target";
+    return fmt::format(
+        "search with --engine {}{} (and --predict-only, unless a worker runs it) for a plan that it can, or "
+        "export to another target",
+        target, of_precision_ ? " and a precision that it has" : "");
+  }
+
+  std::vector<std::string> all_;
+  bool of_model_ = false, of_precision_ = false, of_plan_ = false;
+};
+
+}  // namespace autocfg

@@ -1,0 +1,29 @@
+// Reads the settings of each form of file. Errors are InvalidArgument and name file and line. Nothing of a
+// file is run. Pure functions, thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "search/frameworks/settings/settings.h"
+
+namespace autocfg {
+
+inline constexpr std::size_t kMostSettingsBytes = std::size_t{16} << 20;
+
+// The ranks that a script starts, as settings of these names.
+inline constexpr std::string_view kLaunchNodes = "torchrun nnodes";
+inline constexpr std::string_view kLaunchRanks = "torchrun nproc_per_node";
+
+// A file of flags, an option with its values a line, or a bash script that starts a training program with
+// such flags: those of the one command that has `marker` among them.
+absl::StatusOr<SettingsText> ReadFlagSettings(std::string_view file, std::string_view text,
+                                              std::string_view marker);
+
+// YAML, with the interpolations ${a.b} and ${.b} of OmegaConf; no anchors.
+absl::StatusOr<SettingsText> ReadYamlSettings(std::string_view file, std::string_view text);
+absl::StatusOr<SettingsText> ReadTomlSettings(std::string_view file, std::string_view text);
+absl::StatusOr<SettingsText> ReadJsonSettings(std::string_view file, std::string_view text);
+
+}  // namespace autocfg

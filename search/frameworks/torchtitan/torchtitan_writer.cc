@@ -1,0 +1,165 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "search/frameworks/option_names.h"
+#include "search/frameworks/refusals.h"
+#include "search/frameworks/writers.h"
+#include "search/plan/model_stages.h"
+#include "search/text/model_json.h"
+
+namespace autocfg {
+namespace {
+
+// Returns the name of llama3's size with the model's shape; empty if there is none. The file has no keys for
+// sizes.
+std::string FlavorOf(const ModelSpec& model) {
+  for (const auto& [flavor, preset] : torchtitan::kFlavors) {
+    auto known = ModelPreset(preset);
+    if (!known.ok()) continue;
+    FillDefaults(*known);
+    // What does not shape the model's step.
+    known->name = model.name;
+    known->max_seq_len = model.max_seq_len;
+    known->rope_scaling = model.rope_scaling;
+    known->vocab_multiple = model.vocab_multiple;
+    if (*known == model) return std::string(flavor);
+  }
+  return "";
+}
+
+bool IsFullySharded(const ParallelPlan& plan) { return plan.zero_stage >= 2 && plan.dp > 1; }
+
+void CheckTorchtitan(const ExportedRun& run, Refusals& refuse) {
+  const std::string_view precision = Name(run.workload.precision);
+  refuse.UnlessModel(
+      !FlavorOf(run.model).empty(),
+      fmt::format("model={} (its files name sizes of llama3: 8B, 70B, 405B; others are Python)",
+                  run.model.name.empty() ? "unnamed" : base::Printable(run.model.name)));
+  refuse.UnlessPrecision(precision == "bf16" || precision == "fp32",
+                         fmt::format("precision={} (it has bf16 and fp32)", precision));
+  refuse.ByRules(kTorchtitan, run);
+}
+
+std::string ScheduleName(const ParallelPlan& plan) {
+  switch (plan.schedule) {
+    case Schedule::kGPipe: return std::string(torchtitan::kGPipe);
+    case Schedule::kOneFOneB:
+    case Schedule::kZeroBubbleH1: return std::string(torchtitan::kOneFOneB);
+    case Schedule::kInterleaved: return std::string(torchtitan::kInterleaved);
+  }
+  return "";
+}
+
+// The modules of each stage: without them, the framework's own split counts embedding and output as layers.
+std::string ModulesOfStages(const ExportedRun& run) {
+  std::vector<std::string> stages;
+  for (std::int64_t stage = 0; stage < StageCount(run.plan); ++stage) {
+    std::vector<std::string> modules;
+    if (IsFirstStage(stage)) modules.emplace_back("\"tok_embeddings\"");
+    const LayerRange layers = StageLayers(run.model, run.plan, stage);
+    for (std::int64_t i = 0; i < layers.count; ++i)
+      modules.push_back(fmt::format("\"layers.{}\"", layers.first + i));
+    if (IsLastStage(run.plan, stage)) modules.insert(modules.end(), {"\"norm\"", "\"output\""});
+    stages.push_back(fmt::format("  [{}]", fmt::join(modules, ", ")));
+  }
+  return fmt::format("[\n{}\n]", fmt::join(stages, ",\n"));
+}
+
+// Lines of TOML in tables, by names with dots.
+class TomlFile {
+ public:
+  template <typename T>
+  void Set(std::string_view name, const T& value) {
+    const std::string_view table = name.substr(0, name.rfind('.'));
+    if (table != table_) text_ += fmt::format("\n[{}]\n", table);
+    table_ = table;
+    text_ += fmt::format("{} = {}\n", LastPart(name), value);
+  }
+  void SetText(std::string_view name, std::string_view value) { Set(name, fmt::format("\"{}\"", value)); }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_, table_;
+};
+
+void WriteParallelism(const ExportedRun& run, TomlFile& file) {
+  const ParallelPlan& plan = run.plan;
+  const bool sharded = IsFullySharded(plan);
+  const std::int64_t shards = sharded ? StateShards(plan) : 1;
+  file.Set(torchtitan::kReplicas, plan.dp / shards);
+  file.Set(torchtitan::kShards, shards);
+  file.Set(torchtitan::kTp, plan.tp);
+  file.Set(torchtitan::kPp, plan.pp);
+  if (sharded)
+    file.SetText(torchtitan::kReshard, plan.zero_stage == 3 ? torchtitan::kAlways : torchtitan::kNever);
+  if (plan.tp_overlap > 1) file.Set(torchtitan::kTpOverlap, "true");
+  if (plan.pp > 1) {
+    file.SetText(torchtitan::kSchedule, ScheduleName(plan));
+    file.Set(torchtitan::kMicroBatch, plan.micro_batch);
+    file.Set(torchtitan::kStages, ModulesOfStages(run));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ExportedFile> WriteTorchtitan(const ExportedRun& run) {
+  Refusals refuse;
+  CheckTorchtitan(run, refuse);
+  AUTOCFG_RETURN_IF_ERROR(refuse.For(kTorchtitan));
+  const ParallelPlan& plan = run.plan;
+  ExportedFile exported;
+  if (plan.pp > 1) {
+    exported.translated.emplace_back("the stages are module_fqns_per_model_part");
+  }
+  if (plan.tp_overlap > 1) {
+    exported.translated.push_back(fmt::format(
+        "tp_overlap={} is enable_async_tensor_parallel, which chooses the chunks itself and needs "
+        "compilation",
+        plan.tp_overlap));
+  }
+  exported.launch = {.program = "-m torchtitan.train", .arguments = "--job.config_file {file}"};
+  std::string text = fmt::format("# torchtitan ({})\n", kTorchtitanVersion);
+  for (const std::string& line : EvidenceLines(run)) text += fmt::format("# {}\n", line);
+  for (const std::string& line : exported.translated) text += fmt::format("# translated: {}\n", line);
+  text += fmt::format("# start: {}\n", TorchrunLine(exported.launch, LayoutOf(run)));
+  // A pipeline takes all microbatches of a step at once; without one, gradients accumulate over them.
+  const std::int64_t local_batch = plan.pp > 1 ? run.workload.global_batch / plan.dp : plan.micro_batch;
+  TomlFile file;
+  file.SetText(torchtitan::kModel, torchtitan::kLlama3);
+  file.SetText(torchtitan::kFlavor, FlavorOf(run.model));
+  file.SetText("model.hf_assets_path", "./tests/assets/tokenizer");
+  file.Set(torchtitan::kLocalBatch, local_batch);
+  file.Set(torchtitan::kGlobalBatch, run.workload.global_batch);
+  file.Set(torchtitan::kSeqLen, run.workload.seq_len);
+  file.Set("training.steps", run.tokens > 0 ? StepsOf(run) : 1000);
+  file.Set("training.max_norm", "1.0");
+  file.SetText("training.dataset", "c4_test");
+  file.SetText(torchtitan::kPrecision, Name(run.workload.precision) == "bf16" ? "bfloat16" : "float32");
+  WriteParallelism(run, file);
+  file.SetText(torchtitan::kRecompute,
+               plan.recompute == Recompute::kFull ? kFullRecompute : torchtitan::kNoRecompute);
+  if (plan.tp_overlap > 1) {
+    file.Set("compile.enable", "true");
+    file.Set("compile.components", "[\"model\", \"loss\"]");
+  }
+  file.SetText("optimizer.name", "AdamW");
+  for (const auto& [name, value] : {std::pair("lr", "3e-4"),
+                                    {"beta1", "0.9"},
+                                    {"beta2", "0.95"},
+                                    {"eps", "1e-8"},
+                                    {"weight_decay", "0.1"}})
+    file.Set(fmt::format("optimizer.{}", name), value);
+  file.SetText("lr_scheduler.decay_type", "cosine");
+  file.Set("lr_scheduler.min_lr_factor", "0.1");
+  file.Set("metrics.log_freq", 1);
+  exported.text = text + file.text();
+  return exported;
+}
+
+}  // namespace autocfg

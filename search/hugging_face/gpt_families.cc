@@ -1,0 +1,162 @@
+// GPT and its relatives. Defaults are those of the configuration classes of transformers.
+#include "fmt/format.h"
+#include "search/hugging_face/model_families.h"
+
+namespace autocfg {
+
+// Older files use n_ctx, which meant the same as n_positions.
+void ReadGpt2(ConfigReader& reader, ModelSpec& model) {
+  model.activation = Activation::kGelu;
+  for (const std::string_view name : {"n_layer", "n_embd", "n_head", "vocab_size"}) reader.Require(name);
+  reader.Size("n_layer", model.layers);
+  reader.Size("n_embd", model.hidden);
+  reader.Size("n_head", model.heads);
+  reader.Size("n_inner", model.ffn_hidden);
+  reader.Size("vocab_size", model.vocab);
+  model.max_seq_len = 1024;
+  reader.Size("n_positions", model.max_seq_len);
+  reader.Function("activation_function", false, model.activation);
+  reader.Number("layer_norm_epsilon", model.norm_eps);
+  reader.Number("initializer_range", model.init_std);
+  reader.Bool("tie_word_embeddings", model.tied_embeddings);
+  reader.Only("scale_attn_weights", true, "use true");
+  reader.Only("scale_attn_by_inverse_layer_idx", false, "use false");
+  reader.Only("add_cross_attention", false, "use false");
+}
+
+void ReadGptNeoX(ConfigReader& reader, ModelSpec& model) {
+  model.activation = Activation::kGeluErf;
+  model.position = Position::kRope;
+  model.tied_embeddings = false;
+  for (const std::string_view name :
+       {"num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size"}) {
+    reader.Require(name);
+  }
+  reader.Size("num_hidden_layers", model.layers);
+  reader.Size("hidden_size", model.hidden);
+  reader.Size("num_attention_heads", model.heads);
+  reader.Size("intermediate_size", model.ffn_hidden);
+  reader.Size("vocab_size", model.vocab);
+  model.max_seq_len = 2048;
+  reader.Size("max_position_embeddings", model.max_seq_len);
+  reader.Function("hidden_act", false, model.activation);
+  reader.Number("layer_norm_eps", model.norm_eps);
+  reader.Number("initializer_range", model.init_std);
+  reader.Bool("tie_word_embeddings", model.tied_embeddings);
+  bool attention_bias = true;
+  reader.Bool("attention_bias", attention_bias);
+  model.qkv_bias = attention_bias;
+  model.attention_out_bias = attention_bias;
+  model.parallel_residual = true;
+  reader.Bool("use_parallel_residual", model.parallel_residual);
+  model.partial_rotary_factor = 0.25;
+  reader.Number("rotary_pct", model.partial_rotary_factor);
+  reader.Number("rotary_emb_base", model.rope_theta);
+  reader.Rope(model);
+}
+
+// The table of positions has two rows more than max_position_embeddings, which no token uses.
+void ReadOpt(ConfigReader& reader, ModelSpec& model) {
+  model.activation = Activation::kRelu;
+  reader.Require("num_hidden_layers");
+  reader.Require({"hidden_size", "d_model"});
+  for (const std::string_view name : {"num_attention_heads", "ffn_dim", "vocab_size"}) reader.Require(name);
+  reader.Size("num_hidden_layers", model.layers);
+  reader.Size({"hidden_size", "d_model"}, model.hidden);
+  reader.Size("num_attention_heads", model.heads);
+  reader.Size("ffn_dim", model.ffn_hidden);
+  reader.Size("vocab_size", model.vocab);
+  model.max_seq_len = 2048;
+  reader.Size("max_position_embeddings", model.max_seq_len);
+  reader.Function("activation_function", false, model.activation);
+  reader.Number("init_std", model.init_std);
+  reader.Bool("tie_word_embeddings", model.tied_embeddings);
+  bool bias = true;
+  reader.Bool("enable_bias", bias);
+  SetBiases(model, bias);
+  reader.Only("do_layer_norm_before", true, "use true, which puts norms on the inputs of layers");
+  reader.Only("_remove_final_layer_norm", false, "use false");
+  reader.Only("layer_norm_elementwise_affine", true, "use true");
+  reader.Only("word_embed_proj_dim", model.hidden, fmt::format("use hidden_size = {}", model.hidden));
+}
+
+// There is no table of positions: seq_length says what the model was trained with.
+void ReadBloom(ConfigReader& reader, ModelSpec& model) {
+  model.activation = Activation::kGelu;
+  model.position = Position::kAlibi;
+  model.embedding_norm = true;
+  reader.Require({"n_layer", "num_hidden_layers"});
+  reader.Require({"hidden_size", "n_embed"});
+  reader.Require({"n_head", "num_attention_heads"});
+  reader.Require("vocab_size");
+  reader.Size({"n_layer", "num_hidden_layers"}, model.layers);
+  reader.Size({"hidden_size", "n_embed"}, model.hidden);
+  reader.Size({"n_head", "num_attention_heads"}, model.heads);
+  reader.Size("n_inner", model.ffn_hidden);
+  reader.Size("vocab_size", model.vocab);
+  model.max_seq_len = 2048;
+  reader.Size("seq_length", model.max_seq_len);
+  reader.Number("layer_norm_epsilon", model.norm_eps);
+  reader.Number("initializer_range", model.init_std);
+  reader.Bool("tie_word_embeddings", model.tied_embeddings);
+  reader.Only("apply_residual_connection_post_layernorm", false, "use false");
+}
+
+void ReadFalcon(ConfigReader& reader, ModelSpec& model) {
+  model.activation = Activation::kGeluErf;
+  reader.Require({"num_hidden_layers", "n_layer"});
+  reader.Require({"hidden_size", "n_embed"});
+  reader.Require({"num_attention_heads", "n_head"});
+  reader.Require("vocab_size");
+  reader.Size({"num_hidden_layers", "n_layer"}, model.layers);
+  reader.Size({"hidden_size", "n_embed"}, model.hidden);
+  reader.Size({"num_attention_heads", "n_head"}, model.heads);
+  reader.Size("ffn_hidden_size", model.ffn_hidden);
+  reader.Size("vocab_size", model.vocab);
+  model.max_seq_len = 2048;
+  reader.Size("max_position_embeddings", model.max_seq_len);
+  reader.Function("activation", false, model.activation);
+  reader.Number("layer_norm_epsilon", model.norm_eps);
+  reader.Number("initializer_range", model.init_std);
+  reader.Bool("tie_word_embeddings", model.tied_embeddings);
+  bool bias = false;
+  reader.Bool("bias", bias);
+  SetBiases(model, bias);
+
+  bool newer = false;
+  reader.Bool("new_decoder_architecture", newer);
+  bool multi_query = true;
+  reader.Bool("multi_query", multi_query);
+  std::int64_t kv_heads = model.heads;
+  reader.Size({"num_kv_heads", "n_head_kv"}, kv_heads);
+  model.kv_heads = newer ? kv_heads : multi_query ? 1 : model.heads;
+
+  bool parallel = true;
+  reader.Bool("parallel_attn", parallel);
+  std::int64_t norms = newer ? 2 : 1;  // num_ln_in_parallel_attn, which only the newer architecture reads
+  reader.Size("num_ln_in_parallel_attn", norms);
+  model.parallel_residual = parallel || newer;
+  model.shared_norm = model.parallel_residual && !(newer && norms == 2);
+
+  bool alibi = false;
+  reader.Bool("alibi", alibi);
+  model.position = alibi ? Position::kAlibi : Position::kRope;
+  if (!alibi) reader.Rope(model);
+}
+
+void ReadStarcoder2(ConfigReader& reader, ModelSpec& model) {
+  ReadLlamaSizes({.kv_heads = 2, .max_seq_len = 4096, .norm_eps = 1e-5, .tied = true}, reader, model);
+  model.activation = Activation::kGelu;
+  model.norm = Norm::kLayerNorm;
+  reader.Function("hidden_act", false, model.activation);
+  reader.Number("norm_epsilon", model.norm_eps);
+  if (reader.Find("initializer_range") == nullptr) model.init_std = 0.018042;
+  bool bias = true;
+  reader.Bool("use_bias", bias);
+  SetBiases(model, bias);
+  reader.Only("norm_type", "layer_norm", "use layer_norm");
+  reader.Only("mlp_type", "default", "use default");
+  reader.Windows({}, model);
+}
+
+}  // namespace autocfg

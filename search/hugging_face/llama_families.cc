@@ -1,0 +1,196 @@
+// Llama and its relatives. Defaults are those of the configuration classes of transformers; InternLM's are
+// those of the classes that its checkpoints carry.
+#include <algorithm>
+#include <cmath>
+
+#include "fmt/format.h"
+#include "search/hugging_face/model_families.h"
+
+namespace autocfg {
+namespace {
+
+constexpr double kSameScale = 1e-6;  // files write 1 / sqrt(head_dim) with few digits
+
+// Attention's biases, of all its projections, by one field.
+void ReadAttentionBias(std::string_view name, ConfigReader& reader, ModelSpec& model) {
+  bool bias = model.qkv_bias;
+  reader.Bool(name, bias);
+  model.qkv_bias = bias;
+  model.attention_out_bias = bias;
+}
+
+// Of Qwen: only with use_sliding_window, and only in the layers from max_window_layers on.
+void ReadQwenWindows(ConfigReader& reader, ModelSpec& model) {
+  std::int64_t first = 28;
+  if (const nlohmann::ordered_json* given = reader.Find("max_window_layers");
+      given == nullptr || *given != 0) {
+    reader.Size("max_window_layers", first);
+  } else {
+    first = 0;
+  }
+  reader.Windows(
+      {.window = 4096, .used = false, .windowed = [first](std::int64_t layer) { return layer >= first; }},
+      model);
+}
+
+// Of SmolLM3: every n-th layer has no rotary positions. A list, which has 0 for such layers, counts first.
+void ReadLayersWithoutRope(ConfigReader& reader, ModelSpec& model) {
+  std::int64_t interval = 4;
+  reader.Size("no_rope_layer_interval", interval);
+  const nlohmann::ordered_json* list = reader.Find("no_rope_layers");
+  if (list == nullptr) {
+    model.no_rope_layer_interval = interval;
+    return;
+  }
+  if (!list->is_array() || static_cast<std::int64_t>(list->size()) < model.layers)
+    return reader.Fail(ConfigContradiction("no_rope_layers must be a list with 0 or 1 for each layer"));
+  model.no_rope_layer_interval =
+      IntervalOf(std::min<std::int64_t>(model.layers, static_cast<std::int64_t>(list->size())),
+                 [list](std::int64_t layer) { return (*list)[static_cast<std::size_t>(layer)] == 0; });
+  if (model.no_rope_layer_interval < 0) {
+    reader.Fail(ConfigNotYet("no_rope_layers", *list, "only every n-th layer, n at least 2, may have a 0"));
+  }
+}
+
+}  // namespace
+
+void SetAttentionScale(double scale, ModelSpec& model) {
+  const std::int64_t head_dim =
+      model.head_dim != 0 ? model.head_dim : model.hidden / std::max<std::int64_t>(1, model.heads);
+  const double usual = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, head_dim)));
+  model.attention_scale = std::abs(scale / usual - 1) < kSameScale ? 0 : scale;
+}
+
+void ReadLlamaSizes(const LlamaDefaults& defaults, ConfigReader& reader, ModelSpec& model) {
+  model.activation = Activation::kSwiGlu;
+  model.norm = Norm::kRmsNorm;
+  model.position = Position::kRope;
+  SetBiases(model, false);
+  for (const std::string_view name : {"num_hidden_layers", "hidden_size"}) reader.Require(name);
+  reader.Size("num_hidden_layers", model.layers);
+  reader.Size("hidden_size", model.hidden);
+  reader.Size("num_attention_heads", model.heads);
+  model.kv_heads = reader.IsNull("num_key_value_heads") ? 0 : defaults.kv_heads;
+  reader.Size("num_key_value_heads", model.kv_heads);
+  model.head_dim = defaults.head_dim;
+  reader.Size("head_dim", model.head_dim);
+  reader.Size("intermediate_size", model.ffn_hidden);
+  reader.Size("vocab_size", model.vocab);
+  model.max_seq_len = defaults.max_seq_len;
+  reader.Size("max_position_embeddings", model.max_seq_len);
+  model.norm_eps = defaults.norm_eps;
+  reader.Number("rms_norm_eps", model.norm_eps);
+  reader.Number("initializer_range", model.init_std);
+  model.tied_embeddings = defaults.tied;
+  reader.Bool("tie_word_embeddings", model.tied_embeddings);
+  model.rope_theta = defaults.rope_theta;
+  reader.Rope(model);
+}
+
+namespace {
+
+// As ReadLlamaSizes, of types whose files always say these sizes.
+void ReadNamedSizes(const LlamaDefaults& defaults, ConfigReader& reader, ModelSpec& model) {
+  for (const std::string_view name :
+       {"num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size"}) {
+    reader.Require(name);
+  }
+  ReadLlamaSizes(defaults, reader, model);
+  reader.Function("hidden_act", true, model.activation);
+}
+
+}  // namespace
+
+void ReadLlama(ConfigReader& reader, ModelSpec& model) {
+  ReadNamedSizes({}, reader, model);
+  ReadAttentionBias("attention_bias", reader, model);
+  reader.Bool("mlp_bias", model.mlp_bias);
+  reader.Windows({}, model);
+}
+
+void ReadMistral(ConfigReader& reader, ModelSpec& model) {
+  ReadNamedSizes({.kv_heads = 8, .max_seq_len = 131072}, reader, model);
+  reader.Windows({.window = 4096}, model);
+}
+
+void ReadQwen2(ConfigReader& reader, ModelSpec& model) {
+  ReadNamedSizes({.kv_heads = 32, .max_seq_len = 32768}, reader, model);
+  model.qkv_bias = true;
+  ReadQwenWindows(reader, model);
+}
+
+void ReadQwen3(ConfigReader& reader, ModelSpec& model) {
+  ReadNamedSizes({.kv_heads = 32, .head_dim = 128, .max_seq_len = 32768}, reader, model);
+  ReadAttentionBias("attention_bias", reader, model);
+  model.qk_norm = QkNorm::kHead;
+  ReadQwenWindows(reader, model);
+}
+
+void ReadPhi3(ConfigReader& reader, ModelSpec& model) {
+  ReadNamedSizes({.max_seq_len = 4096, .norm_eps = 1e-5}, reader, model);
+  if (model.rope_scaling == "yarn")
+    model.rope_scaling = "longrope";  // an older name, as transformers reads it
+  reader.Only("attention_bias", false, "use false");
+  reader.Only("mlp_bias", false, "use false");
+  reader.Only("lm_head_bias", false, "use false");
+  reader.Windows({}, model);
+}
+
+void ReadOlmo2(ConfigReader& reader, ModelSpec& model) {
+  ReadNamedSizes({.norm_eps = 1e-5}, reader, model);
+  ReadAttentionBias("attention_bias", reader, model);
+  model.qk_norm = QkNorm::kFull;
+  model.norm_placement = NormPlacement::kOutput;
+  reader.Windows({}, model);
+}
+
+void ReadSmolLm3(ConfigReader& reader, ModelSpec& model) {
+  ReadNamedSizes({.kv_heads = 4, .max_seq_len = 32768, .rope_theta = 2'000'000, .tied = true}, reader, model);
+  ReadAttentionBias("attention_bias", reader, model);
+  reader.Bool("mlp_bias", model.mlp_bias);
+  ReadLayersWithoutRope(reader, model);
+  const std::int64_t interval = model.no_rope_layer_interval;
+  reader.Windows(
+      {.used = false,
+       .windowed = [interval](std::int64_t layer) { return interval > 0 && (layer + 1) % interval == 0; }},
+      model);
+}
+
+void ReadGranite(ConfigReader& reader, ModelSpec& model) {
+  ReadNamedSizes({}, reader, model);
+  ReadAttentionBias("attention_bias", reader, model);
+  reader.Bool("mlp_bias", model.mlp_bias);
+  reader.Number("embedding_multiplier", model.embedding_scale);
+  reader.Number("residual_multiplier", model.residual_scale);
+  double attention = 1;
+  reader.Number("attention_multiplier", attention);
+  SetAttentionScale(attention, model);
+  double logits = 1;  // divides them
+  reader.Number("logits_scaling", logits);
+  if (logits > 0) {
+    model.logit_scale = 1 / logits;
+  } else {
+    reader.Fail(
+        ConfigContradiction(fmt::format("logits_scaling is {}; it must be a positive number", logits)));
+  }
+  reader.Windows({}, model);
+}
+
+void ReadInternLm2(ConfigReader& reader, ModelSpec& model) {
+  ReadNamedSizes({}, reader, model);
+  model.qkv_bias = true;
+  ReadAttentionBias("bias", reader, model);
+  reader.Windows({}, model);
+}
+
+void ReadInternLm3(ConfigReader& reader, ModelSpec& model) {
+  ReadNamedSizes({.max_seq_len = 32768}, reader, model);
+  bool bias = false;
+  reader.Bool("bias", bias);
+  SetBiases(model, bias);
+  model.qkv_bias = false;
+  reader.Bool("qkv_bias", model.qkv_bias);
+  reader.Windows({}, model);
+}
+
+}  // namespace autocfg

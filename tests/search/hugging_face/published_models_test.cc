@@ -1,0 +1,361 @@
+// Compares parameter counts of imported config.json files with the published counts of the models. The fields
+// are those of the released files that decide the sizes; what they leave out takes the default of the type.
+#include <cmath>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "search/hugging_face/hugging_face.h"
+#include "search/hugging_face/model_families.h"
+
+namespace autocfg {
+namespace {
+
+struct Published {
+  std::string_view name;  // of the repository on huggingface.co
+  std::int64_t parameters;
+  std::string_view source;  // of the count
+  std::string_view config;
+};
+
+constexpr std::string_view kTensors = "total of the repository's safetensors metadata";
+constexpr std::string_view kCard = "the repository's model card";
+constexpr std::string_view kPythia = "table of Biderman et al. 2023, Pythia";
+
+constexpr Published kPublished[] = {
+    {"openai-community/gpt2-xl", 1'557'611'200, "Radford et al. 2019",
+     R"({"model_type": "gpt2", "n_layer": 48, "n_embd": 1600, "n_head": 25, "vocab_size": 50257, "n_positions": 1024})"},
+    {"EleutherAI/pythia-70m", 70'426'624, kPythia,
+     R"({"model_type": "gpt_neox", "architectures": ["GPTNeoXForCausalLM"], "num_hidden_layers": 6, "hidden_size": 512,
+         "num_attention_heads": 8, "intermediate_size": 2048, "vocab_size": 50304, "rotary_pct": 0.25,
+         "rotary_emb_base": 10000, "use_parallel_residual": true, "tie_word_embeddings": false})"},
+    {"EleutherAI/pythia-6.9b", 6'857'302'016, kPythia,
+     R"({"model_type": "gpt_neox", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
+         "intermediate_size": 16384, "vocab_size": 50432, "rotary_pct": 0.25})"},
+    {"EleutherAI/gpt-neox-20b", 20'554'567'680, kCard,
+     R"({"model_type": "gpt_neox", "num_hidden_layers": 44, "hidden_size": 6144, "num_attention_heads": 64,
+         "intermediate_size": 24576, "vocab_size": 50432, "rotary_pct": 0.25, "hidden_act": "gelu_fast"})"},
+    {"facebook/opt-125m", 125'239'296, "sum of the released tensors",
+     R"({"model_type": "opt", "num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12, "ffn_dim": 3072,
+         "vocab_size": 50272, "word_embed_proj_dim": 768, "do_layer_norm_before": true,
+         "_remove_final_layer_norm": false, "max_position_embeddings": 2048})"},
+    {"facebook/opt-6.7b", 6'658'473'984, "sum of the released tensors",
+     R"({"model_type": "opt", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "ffn_dim": 16384,
+         "vocab_size": 50272, "word_embed_proj_dim": 4096})"},
+    {"bigscience/bloom-560m", 559'214'592, kCard,
+     R"({"model_type": "bloom", "n_layer": 24, "hidden_size": 1024, "num_attention_heads": 16, "vocab_size": 250880})"},
+    {"bigscience/bloom", 176'247'271'424, kCard,
+     R"({"model_type": "bloom", "n_layer": 70, "n_embed": 14336, "n_head": 112, "vocab_size": 250880})"},
+    {"tiiuae/falcon-7b", 6'921'720'704, "sum of the released tensors, the tied output layer once",
+     R"({"model_type": "falcon", "architectures": ["FalconForCausalLM"], "num_hidden_layers": 32, "hidden_size": 4544,
+         "num_attention_heads": 71, "vocab_size": 65024, "multi_query": true, "new_decoder_architecture": false,
+         "parallel_attn": true, "bias": false, "alibi": false})"},
+    {"tiiuae/falcon-40b", 41'303'293'952, "sum of the released tensors, the tied output layer once",
+     R"({"model_type": "falcon", "num_hidden_layers": 60, "hidden_size": 8192, "num_attention_heads": 128,
+         "num_kv_heads": 8, "vocab_size": 65024, "new_decoder_architecture": true, "parallel_attn": true, "bias": false})"},
+    {"tiiuae/falcon-rw-1b", 1'311'625'216, "sum of the released tensors",
+     R"({"model_type": "falcon", "num_hidden_layers": 24, "hidden_size": 2048, "num_attention_heads": 32,
+         "vocab_size": 50304, "multi_query": false, "parallel_attn": false, "bias": true, "alibi": true})"},
+    {"bigcode/starcoder2-3b", 3'030'371'328, kTensors,
+     R"({"model_type": "starcoder2", "num_hidden_layers": 30, "hidden_size": 3072, "num_attention_heads": 24,
+         "num_key_value_heads": 2, "intermediate_size": 12288, "vocab_size": 49152, "use_bias": true,
+         "sliding_window": 4096, "max_position_embeddings": 16384, "norm_type": "layer_norm", "mlp_type": "default"})"},
+    {"meta-llama/Meta-Llama-3-8B", 8'030'261'248, kTensors,
+     R"({"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
+         "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256})"},
+    {"meta-llama/Llama-3.2-1B", 1'235'814'400, kTensors,
+     R"({"model_type": "llama", "num_hidden_layers": 16, "hidden_size": 2048, "num_attention_heads": 32,
+         "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 8192, "vocab_size": 128256,
+         "tie_word_embeddings": true})"},
+    {"mistralai/Mistral-7B-v0.1", 7'241'732'096, kTensors,
+     R"({"model_type": "mistral", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
+         "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 32000, "sliding_window": 4096,
+         "max_position_embeddings": 32768})"},
+    {"mistralai/Mistral-Nemo-Base-2407", 12'247'782'400, kTensors,
+     R"({"model_type": "mistral", "num_hidden_layers": 40, "hidden_size": 5120, "num_attention_heads": 32,
+         "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 14336, "vocab_size": 131072,
+         "sliding_window": null})"},
+    {"mistralai/Mistral-Small-3.1-24B-Base-2503", 23'572'403'200,
+     "total of Mistral-Small-24B-Base-2501, its text part",
+     R"({"model_type": "mistral3", "architectures": ["Mistral3ForConditionalGeneration"], "text_config": {
+         "model_type": "mistral", "num_hidden_layers": 40, "hidden_size": 5120, "num_attention_heads": 32,
+         "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 32768, "vocab_size": 131072,
+         "sliding_window": null}, "vision_config": {"model_type": "pixtral"}})"},
+    {"Qwen/Qwen2.5-0.5B", 494'032'768, kTensors,
+     R"({"model_type": "qwen2", "num_hidden_layers": 24, "hidden_size": 896, "num_attention_heads": 14,
+         "num_key_value_heads": 2, "intermediate_size": 4864, "vocab_size": 151936, "tie_word_embeddings": true,
+         "use_sliding_window": false, "sliding_window": 32768, "max_window_layers": 24})"},
+    {"Qwen/Qwen2.5-7B", 7'615'616'512, kTensors,
+     R"({"model_type": "qwen2", "num_hidden_layers": 28, "hidden_size": 3584, "num_attention_heads": 28,
+         "num_key_value_heads": 4, "intermediate_size": 18944, "vocab_size": 152064, "tie_word_embeddings": false})"},
+    {"Qwen/Qwen3-8B", 8'190'735'360, kTensors,
+     R"({"model_type": "qwen3", "num_hidden_layers": 36, "hidden_size": 4096, "num_attention_heads": 32,
+         "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 12288, "vocab_size": 151936,
+         "sliding_window": null})"},
+    {"Qwen/Qwen3-4B", 4'022'468'096, kTensors,
+     R"({"model_type": "qwen3", "num_hidden_layers": 36, "hidden_size": 2560, "num_attention_heads": 32,
+         "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 9728, "vocab_size": 151936,
+         "tie_word_embeddings": true})"},
+    {"microsoft/Phi-3-mini-4k-instruct", 3'821'079'552, kTensors,
+     R"({"model_type": "phi3", "num_hidden_layers": 32, "hidden_size": 3072, "num_attention_heads": 32,
+         "num_key_value_heads": 32, "intermediate_size": 8192, "vocab_size": 32064, "sliding_window": 2047})"},
+    {"microsoft/phi-4", 14'659'507'200, kTensors,
+     R"({"model_type": "phi3", "num_hidden_layers": 40, "hidden_size": 5120, "num_attention_heads": 40,
+         "num_key_value_heads": 10, "intermediate_size": 17920, "vocab_size": 100352, "max_position_embeddings": 16384,
+         "attention_bias": false, "sliding_window": null})"},
+    {"microsoft/Phi-4-mini-instruct", 3'836'021'760, kTensors,
+     R"({"model_type": "phi3", "num_hidden_layers": 32, "hidden_size": 3072, "num_attention_heads": 24,
+         "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 200064, "partial_rotary_factor": 0.75,
+         "tie_word_embeddings": true, "max_position_embeddings": 131072, "sliding_window": 262144})"},
+    {"allenai/OLMo-2-1124-7B", 7'298'617'344, kTensors,
+     R"({"model_type": "olmo2", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
+         "num_key_value_heads": 32, "intermediate_size": 11008, "vocab_size": 100352, "max_position_embeddings": 4096})"},
+    {"HuggingFaceTB/SmolLM3-3B", 3'075'098'624, kTensors,
+     R"({"model_type": "smollm3", "num_hidden_layers": 36, "hidden_size": 2048, "num_attention_heads": 16,
+         "num_key_value_heads": 4, "intermediate_size": 11008, "vocab_size": 128256, "no_rope_layer_interval": 4,
+         "no_rope_layers": [1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0,
+         1, 1, 1, 0, 1, 1, 1, 0], "use_sliding_window": false})"},
+    {"ibm-granite/granite-3.0-8b-base", 8'170'848'256, kTensors,
+     R"({"model_type": "granite", "num_hidden_layers": 40, "hidden_size": 4096, "num_attention_heads": 32,
+         "num_key_value_heads": 8, "intermediate_size": 12800, "vocab_size": 49155, "tie_word_embeddings": true,
+         "embedding_multiplier": 12.0, "residual_multiplier": 0.22, "attention_multiplier": 0.0078125,
+         "logits_scaling": 16.0})"},
+    {"internlm/internlm2-7b", 7'737'708'544, kTensors,
+     R"({"model_type": "internlm2", "architectures": ["InternLM2ForCausalLM"], "num_hidden_layers": 32,
+         "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
+         "vocab_size": 92544, "bias": false, "tie_word_embeddings": false})"},
+    {"internlm/internlm3-8b-instruct", 8'804'241'408, kTensors,
+     R"({"model_type": "internlm3", "num_hidden_layers": 48, "hidden_size": 4096, "num_attention_heads": 32,
+         "num_key_value_heads": 2, "head_dim": 128, "intermediate_size": 10240, "vocab_size": 128512, "bias": false,
+         "qkv_bias": false})"},
+    {"google/gemma-2b", 2'506'172'416, kTensors,
+     R"({"model_type": "gemma", "num_hidden_layers": 18, "hidden_size": 2048, "num_attention_heads": 8,
+         "num_key_value_heads": 1, "head_dim": 256, "intermediate_size": 16384, "vocab_size": 256000,
+         "hidden_act": "gelu"})"},
+    {"google/gemma-7b", 8'537'680'896, kTensors,
+     R"({"model_type": "gemma", "num_hidden_layers": 28, "hidden_size": 3072, "num_attention_heads": 16,
+         "num_key_value_heads": 16, "head_dim": 256, "intermediate_size": 24576, "vocab_size": 256000})"},
+    {"google/gemma-2-2b", 2'614'341'888, kTensors,
+     R"({"model_type": "gemma2", "num_hidden_layers": 26, "hidden_size": 2304, "num_attention_heads": 8,
+         "num_key_value_heads": 4, "head_dim": 256, "intermediate_size": 9216, "vocab_size": 256000,
+         "query_pre_attn_scalar": 256, "sliding_window": 4096})"},
+    {"google/gemma-2-27b", 27'227'128'320, kTensors,
+     R"({"model_type": "gemma2", "num_hidden_layers": 46, "hidden_size": 4608, "num_attention_heads": 32,
+         "num_key_value_heads": 16, "head_dim": 128, "intermediate_size": 36864, "vocab_size": 256000,
+         "query_pre_attn_scalar": 144})"},
+    {"google/gemma-3-1b-pt", 999'885'952, kTensors,
+     R"({"model_type": "gemma3_text", "architectures": ["Gemma3ForCausalLM"], "num_hidden_layers": 26,
+         "hidden_size": 1152, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 256,
+         "intermediate_size": 6912, "vocab_size": 262144, "sliding_window": 512, "sliding_window_pattern": 6,
+         "query_pre_attn_scalar": 256, "max_position_embeddings": 32768})"},
+    {"google/gemma-3-4b-pt", 3'880'263'168, "sum of the tensors of its language model",
+     R"({"model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"], "text_config": {
+         "model_type": "gemma3_text", "num_hidden_layers": 34, "hidden_size": 2560, "intermediate_size": 10240,
+         "sliding_window": 1024, "rope_scaling": {"factor": 8.0, "rope_type": "linear"}},
+         "vision_config": {"model_type": "siglip_vision_model"}})"},
+};
+
+ModelSpec Imported(std::string_view name) {
+  for (const Published& model : kPublished) {
+    if (model.name == name) return *ImportHuggingFace(nlohmann::ordered_json::parse(model.config));
+  }
+  ADD_FAILURE() << name;
+  return {};
+}
+
+TEST(PublishedModels, ParameterCounts) {
+  std::set<std::string> types;
+  for (const Published& published : kPublished) {
+    const auto json = nlohmann::ordered_json::parse(published.config);
+    const auto model = ImportHuggingFace(json);
+    ASSERT_TRUE(model.ok()) << published.name << ": " << model.status();
+    types.insert(json["model_type"]);
+    const double error =
+        static_cast<double>(ParameterCount(*model)) / static_cast<double>(published.parameters) - 1;
+    EXPECT_LE(std::abs(error), 1e-3) << published.name << " has " << ParameterCount(*model) << ", not "
+                                     << published.parameters << " (" << published.source << ")";
+  }
+  for (const ModelFamily& family : ModelFamilies())
+    EXPECT_TRUE(types.contains(std::string(family.type))) << "no model of type " << family.type;
+}
+
+// What sets each type apart from Llama and GPT-2.
+TEST(PublishedModels, Gpt) {
+  const ModelSpec pythia = Imported("EleutherAI/pythia-70m");
+  EXPECT_EQ(pythia.activation, Activation::kGeluErf);
+  EXPECT_EQ(pythia.norm, Norm::kLayerNorm);
+  EXPECT_EQ(pythia.position, Position::kRope);
+  EXPECT_TRUE(pythia.parallel_residual);
+  EXPECT_FALSE(pythia.shared_norm || pythia.tied_embeddings);
+  EXPECT_TRUE(pythia.qkv_bias && pythia.attention_out_bias && pythia.mlp_bias);
+  EXPECT_EQ(RotaryDims(pythia), 16);
+  EXPECT_EQ(Imported("EleutherAI/gpt-neox-20b").activation, Activation::kGelu);
+  const ModelSpec opt = Imported("facebook/opt-125m");
+  EXPECT_EQ(opt.activation, Activation::kRelu);
+  EXPECT_EQ(opt.position, Position::kLearned);
+  EXPECT_TRUE(opt.tied_embeddings);
+  const ModelSpec bloom = Imported("bigscience/bloom");
+  EXPECT_EQ(bloom.position, Position::kAlibi);
+  EXPECT_TRUE(bloom.embedding_norm && bloom.tied_embeddings);
+  EXPECT_EQ(bloom.max_seq_len, 2048);
+  const ModelSpec starcoder = Imported("bigcode/starcoder2-3b");
+  EXPECT_EQ(starcoder.norm, Norm::kLayerNorm);
+  EXPECT_EQ(starcoder.activation, Activation::kGelu);
+  EXPECT_EQ(starcoder.sliding_window, 4096);
+  EXPECT_EQ(starcoder.init_std, 0.018042);
+}
+
+TEST(PublishedModels, Falcon) {
+  const ModelSpec small = Imported("tiiuae/falcon-7b");
+  EXPECT_EQ(small.kv_heads, 1);
+  EXPECT_TRUE(small.parallel_residual && small.shared_norm);
+  EXPECT_FALSE(small.qkv_bias || small.attention_out_bias || small.mlp_bias);
+  EXPECT_EQ(small.position, Position::kRope);
+  const ModelSpec large = Imported("tiiuae/falcon-40b");
+  EXPECT_EQ(large.kv_heads, 8);
+  EXPECT_TRUE(large.parallel_residual);
+  EXPECT_FALSE(large.shared_norm);
+  const ModelSpec older = Imported("tiiuae/falcon-rw-1b");
+  EXPECT_EQ(older.kv_heads, 32);
+  EXPECT_FALSE(older.parallel_residual || older.shared_norm);
+  EXPECT_EQ(older.position, Position::kAlibi);
+  EXPECT_TRUE(older.qkv_bias);
+}
+
+TEST(PublishedModels, Llamas) {
+  EXPECT_EQ(Imported("mistralai/Mistral-7B-v0.1").sliding_window, 4096);
+  EXPECT_EQ(Imported("mistralai/Mistral-Nemo-Base-2407").sliding_window, 0) << "null is none";
+  EXPECT_EQ(Imported("mistralai/Mistral-Small-3.1-24B-Base-2503").name, "mistral3");
+  const ModelSpec qwen2 = Imported("Qwen/Qwen2.5-0.5B");
+  EXPECT_TRUE(qwen2.qkv_bias);
+  EXPECT_FALSE(qwen2.attention_out_bias || qwen2.mlp_bias);
+  EXPECT_EQ(qwen2.sliding_window, 0);
+  const ModelSpec qwen3 = Imported("Qwen/Qwen3-8B");
+  EXPECT_EQ(qwen3.qk_norm, QkNorm::kHead);
+  EXPECT_FALSE(qwen3.qkv_bias);
+  EXPECT_EQ(Imported("microsoft/Phi-3-mini-4k-instruct").sliding_window, 2047);
+  const ModelSpec phi4 = Imported("microsoft/Phi-4-mini-instruct");
+  EXPECT_EQ(RotaryDims(phi4), 96);
+  EXPECT_EQ(phi4.sliding_window, 0) << "wider than the longest sequence";
+  const ModelSpec olmo = Imported("allenai/OLMo-2-1124-7B");
+  EXPECT_EQ(olmo.qk_norm, QkNorm::kFull);
+  EXPECT_EQ(olmo.norm_placement, NormPlacement::kOutput);
+  const ModelSpec smol = Imported("HuggingFaceTB/SmolLM3-3B");
+  EXPECT_EQ(smol.no_rope_layer_interval, 4);
+  EXPECT_EQ(smol.rope_theta, 2'000'000);
+  const ModelSpec granite = Imported("ibm-granite/granite-3.0-8b-base");
+  EXPECT_EQ(granite.embedding_scale, 12);
+  EXPECT_EQ(granite.residual_scale, 0.22);
+  EXPECT_EQ(granite.attention_scale, 0.0078125);
+  EXPECT_EQ(granite.logit_scale, 1.0 / 16);
+}
+
+TEST(PublishedModels, Gemmas) {
+  const ModelSpec first = Imported("google/gemma-2b");
+  EXPECT_EQ(first.activation, Activation::kGeGlu);
+  EXPECT_EQ(first.norm, Norm::kRmsNorm);
+  EXPECT_DOUBLE_EQ(first.embedding_scale, std::sqrt(2048));
+  EXPECT_EQ(first.norm_placement, NormPlacement::kPre);
+  const ModelSpec second = Imported("google/gemma-2-2b");
+  EXPECT_EQ(second.norm_placement, NormPlacement::kSandwich);
+  EXPECT_EQ(second.attention_scale, 0) << "1 / sqrt(256), as usual";
+  EXPECT_EQ(second.attention_softcap, 50);
+  EXPECT_EQ(second.output_softcap, 30);
+  EXPECT_EQ(second.sliding_window, 4096);
+  EXPECT_EQ(second.sliding_window_pattern, 2);
+  EXPECT_DOUBLE_EQ(Imported("google/gemma-2-27b").attention_scale, 1.0 / 12);
+  const ModelSpec third = Imported("google/gemma-3-4b-pt");
+  EXPECT_EQ(third.name, "gemma3");
+  EXPECT_EQ(third.qk_norm, QkNorm::kHead);
+  EXPECT_EQ(third.heads, 8) << "the default of the type";
+  EXPECT_EQ(third.sliding_window, 1024);
+  EXPECT_EQ(third.sliding_window_pattern, 6);
+  EXPECT_EQ(third.attention_softcap, 0);
+  EXPECT_EQ(third.rope_scaling, "linear");
+  EXPECT_EQ(third.rope_theta, 1'000'000);
+}
+
+absl::StatusOr<ModelSpec> Changed(std::string_view name, const std::string& field,
+                                  const nlohmann::ordered_json& value) {
+  for (const Published& model : kPublished) {
+    if (model.name != name) continue;
+    auto json = nlohmann::ordered_json::parse(model.config);
+    json[field] = value;
+    return ImportHuggingFace(json);
+  }
+  return absl::NotFoundError(std::string(name));
+}
+
+TEST(PublishedModels, WindowsOfSomeLayers) {
+  nlohmann::ordered_json layers = nlohmann::ordered_json::array();
+  for (int i = 0; i < 26; ++i) layers.push_back((i + 1) % 13 == 0 ? "full_attention" : "sliding_attention");
+  EXPECT_EQ(Changed("google/gemma-2-2b", "layer_types", layers)->sliding_window_pattern, 13);
+  layers[3] = "full_attention";
+  EXPECT_THAT(std::string(Changed("google/gemma-2-2b", "layer_types", layers).status().message()),
+              ::testing::HasSubstr("sliding_window = 4096 is not supported yet; 23 of 26 layers have it"));
+  layers[3] = "chunked_attention";
+  EXPECT_THAT(std::string(Changed("google/gemma-2-2b", "layer_types", layers).status().message()),
+              ::testing::HasSubstr("layer_types = \"chunked_attention\" is not supported yet"));
+  layers.erase(3);
+  EXPECT_THAT(std::string(Changed("google/gemma-2-2b", "layer_types", layers).status().message()),
+              ::testing::HasSubstr("layer_types has 25 names for 26 layers"));
+  EXPECT_EQ(Changed("google/gemma-2-2b", "attn_logit_softcapping", nullptr)->attention_softcap, 0);
+  // Qwen's window starts at max_window_layers, and only if it is used.
+  EXPECT_EQ(Changed("Qwen/Qwen2.5-7B", "use_sliding_window", true)->sliding_window, 0)
+      << "28 of 28 layers are full";
+}
+
+TEST(PublishedModels, RefusesWhatItsTypeDoesNotCompute) {
+  const auto refusal = [](std::string_view name, const std::string& field,
+                          const nlohmann::ordered_json& value) {
+    const auto model = Changed(name, field, value);
+    EXPECT_FALSE(model.ok()) << name << " " << field;
+    return std::string(model.status().message());
+  };
+  using ::testing::HasSubstr;
+  EXPECT_THAT(refusal("facebook/opt-125m", "do_layer_norm_before", false),
+              HasSubstr("do_layer_norm_before = false"));
+  EXPECT_THAT(refusal("facebook/opt-125m", "word_embed_proj_dim", 512),
+              HasSubstr("word_embed_proj_dim = 512 is not supported yet; use hidden_size = 768"));
+  EXPECT_THAT(refusal("bigscience/bloom", "apply_residual_connection_post_layernorm", true),
+              HasSubstr("apply_residual_connection_post_layernorm = true"));
+  EXPECT_THAT(refusal("bigcode/starcoder2-3b", "norm_type", "rms_norm"),
+              HasSubstr("norm_type = \"rms_norm\""));
+  EXPECT_THAT(refusal("microsoft/phi-4", "lm_head_bias", true), HasSubstr("lm_head_bias = true"));
+  EXPECT_THAT(refusal("google/gemma-2b", "use_bidirectional_attention", true),
+              HasSubstr("use_bidirectional_attention = true"));
+  EXPECT_THAT(refusal("google/gemma-2-2b", "query_pre_attn_scalar", 0),
+              HasSubstr("query_pre_attn_scalar is 0"));
+  EXPECT_THAT(refusal("ibm-granite/granite-3.0-8b-base", "logits_scaling", 0),
+              HasSubstr("logits_scaling is 0"));
+  EXPECT_THAT(refusal("HuggingFaceTB/SmolLM3-3B", "no_rope_layers", nlohmann::ordered_json::array({1, 0})),
+              HasSubstr("no_rope_layers must be a list"));
+  EXPECT_THAT(refusal("EleutherAI/pythia-70m", "rotary_pct", 0.3),
+              HasSubstr("partial_rotary_factor is 0.3, which rotates 19.2 of the 64 dims"));
+  EXPECT_THAT(refusal("google/gemma-3-4b-pt", "text_config", nullptr), HasSubstr("text_config is missing"));
+  EXPECT_THAT(refusal("google/gemma-3-4b-pt", "text_config", nlohmann::ordered_json{{"model_type", "llama"}}),
+              HasSubstr("text_config.model_type = \"llama\" is not supported yet; use gemma3_text"));
+  EXPECT_THAT(
+      refusal("google/gemma-3-4b-pt", "architectures", nlohmann::ordered_json::array({"Gemma3ForCausalLM"})),
+      HasSubstr("use Gemma3ForConditionalGeneration"));
+}
+
+TEST(PublishedModels, NotesSayThatTheTextPartAloneIsTaken) {
+  for (const Published& published : kPublished) {
+    std::vector<std::string> notes;
+    const auto json = nlohmann::ordered_json::parse(published.config);
+    ASSERT_TRUE(ImportHuggingFace(json, &notes).ok());
+    if (json.contains("text_config")) {
+      EXPECT_THAT(notes, ::testing::ElementsAre(::testing::HasSubstr("the text part alone is taken")));
+    } else {
+      EXPECT_THAT(notes, ::testing::IsEmpty()) << published.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace autocfg
