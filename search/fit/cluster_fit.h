@@ -24,8 +24,8 @@
 
 #include "absl/status/statusor.h"
 #include "search/fit/measurements.h"
+#include "search/plan/cluster/calibration.h"
 #include "search/plan/cluster_spec.h"
-#include "search/regression/shape_priors.h"
 
 namespace autocfg {
 

@@ -30,6 +30,12 @@ std::optional<Directive> FindDirective(std::string_view script, std::string_view
   return Directive{.value = value, .at = at + 1};
 }
 
+// Returns "train.sh:12".
+std::string PlaceIn(std::string_view file, std::string_view script, std::size_t at) {
+  return fmt::format("{}:{}", file,
+                     1 + std::count(script.begin(), script.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+}
+
 }  // namespace
 
 bool IsBatchScript(std::string_view text) {
@@ -42,9 +48,7 @@ absl::StatusOr<HeldFile> FileHeldBy(std::string_view file, std::string_view scri
   const std::size_t begin = mark + kBegin.size() - 1;  // the newline, of an empty file too
   const std::size_t end = script.find(kEnd, begin);
   if (end == std::string_view::npos) {
-    const auto line =
-        1 + std::count(script.begin(), script.begin() + static_cast<std::ptrdiff_t>(mark), '\n');
-    return base::InvalidArgument(fmt::format("{}:{}", file, line),
+    return base::InvalidArgument(PlaceIn(file, script, mark),
                                  "the file that the script holds does not end; add a line END_OF_PLAN");
   }
   HeldFile held{.text = std::string(script), .end = end + 1};
@@ -58,10 +62,8 @@ absl::StatusOr<std::int64_t> RanksOfNode(std::string_view file, std::string_view
   const auto nodes = FindDirective(script, "--nodes"), each = FindDirective(script, "--gpus-per-node");
   if (!nodes || !each) return 0;
   if (nodes->value * each->value != ranks) {
-    const auto line =
-        1 + std::count(script.begin(), script.begin() + static_cast<std::ptrdiff_t>(nodes->at), '\n');
     return base::InvalidArgument(
-        fmt::format("{}:{}", file, line),
+        PlaceIn(file, script, nodes->at),
         fmt::format("#SBATCH has {} nodes of {} GPUs, and the file that the script holds trains on {} ranks; "
                     "change one of them",
                     nodes->value, each->value, ranks));

@@ -8,24 +8,12 @@
 
 #include "base/status_macros.h"
 #include "fmt/format.h"
-#include "search/frameworks/export_target.h"
+#include "search/frameworks/adapter.h"
 #include "search/frameworks/framework_rules.h"
 #include "search/plan/plan_options.h"
 
 namespace autocfg {
 namespace {
-
-// Other spellings of what our files say, which contradict it: they go where a setting of their row changes.
-const std::vector<std::vector<std::string_view>>& Spellings() {
-  static const std::vector<std::vector<std::string_view>> rows = {
-      {megatron::kLayersPerStage, megatron::kLayout, "--num-virtual-stages-per-pipeline-rank",
-       "--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers",
-       "--account-for-embedding-in-pipeline-split", "--account-for-loss-in-pipeline-split"},
-      {kMegatronNames.recompute, "--recompute-activations"},
-      {megatron::kFsdp, "--use-custom-fsdp"},
-  };
-  return rows;
-}
 
 struct TextEdit {
   std::size_t begin = 0, end = 0;
@@ -55,11 +43,14 @@ const Setting* LastOf(const SettingsText& settings, std::string_view name) {
 
 class PlanEditor {
  public:
-  PlanEditor(const FrameworkRun& run, const SettingsText& now, const SettingsText& then)
-      : theirs_(run.settings),
-        flags_(run.settings.flags_are_present),
-        json_(run.framework == kDeepSpeed),
-        toml_(run.framework == kTorchtitan),
+  // Refers to all of them.
+  PlanEditor(const FrameworkAdapter& adapter, const SettingsText& theirs, const SettingsText& now,
+             const SettingsText& then)
+      : adapter_(adapter),
+        theirs_(theirs),
+        flags_(adapter.form == SettingsForm::kFlags),
+        json_(adapter.form == SettingsForm::kJson),
+        toml_(adapter.form == SettingsForm::kToml),
         now_(now),
         then_(then) {}
 
@@ -72,9 +63,9 @@ class PlanEditor {
       if (!IsOfTraining(name)) continue;
       const Setting* before = LastOf(now_, name);
       const Setting* after = LastOf(then_, name);
-      const bool written = keeps_batch && after != nullptr && name == GlobalBatch();
+      const bool written = keeps_batch && after != nullptr && name == adapter_.global_batch;
       if (!written && before != nullptr && after != nullptr && before->values == after->values) continue;
-      for (const auto& row : Spellings()) {
+      for (const auto& row : adapter_.spellings) {
         if (std::find(row.begin(), row.end(), name) == row.end()) continue;
         for (const std::string_view other : row) {
           if (other != name && LastOf(then_, other) == nullptr) Remove(other);
@@ -86,7 +77,8 @@ class PlanEditor {
         Add(*after);
       } else if (written) {
         Replace(*theirs, *after);
-      } else if (theirs->values != after->values && !IsAllThatIsLeft(*theirs)) {
+      } else if (theirs->values != after->values &&
+                 !(name == adapter_.other_ranks && theirs->values == std::vector<std::string>{"-1"})) {
         Change(*theirs, *after);
       }
     }
@@ -96,14 +88,6 @@ class PlanEditor {
  private:
   // Not of what starts the ranks.
   bool IsOfTraining(std::string_view name) const { return !flags_ || name.starts_with("--"); }
-  std::string_view GlobalBatch() const {
-    if (flags_) return kMegatronNames.global_batch;
-    return json_ ? deepspeed::kGlobalBatch : toml_ ? torchtitan::kGlobalBatch : kNemoNames.global_batch;
-  }
-  // torchtitan's degree of the ranks that are left.
-  bool IsAllThatIsLeft(const Setting& theirs) const {
-    return toml_ && theirs.name == torchtitan::kShards && theirs.values == std::vector<std::string>{"-1"};
-  }
 
   void Replace(const Setting& theirs, const Setting& after) {
     Remove(theirs.name);
@@ -266,6 +250,7 @@ class PlanEditor {
     new_sections_[section] = edits_.size() - 1;
   }
 
+  const FrameworkAdapter& adapter_;
   const SettingsText& theirs_;
   const bool flags_, json_, toml_;
   const SettingsText& now_;
@@ -331,24 +316,18 @@ absl::StatusOr<ChangedFile> Applied(const SettingsText& settings, std::vector<Te
 }
 
 // Returns whether a text says the plan, for the same model, batch and ranks.
-bool Says(const std::string& text, const FrameworkRun& run, ParallelPlan plan,
-          const ReadingOptions& options) {
+bool Says(const std::string& text, const FrameworkRun& run, const FrameworkAdapter& adapter,
+          ParallelPlan plan, const ReadingOptions& options) {
   const auto read = ReadFrameworkFile(run.framework, run.settings.file, text, options);
   if (!read.ok()) return false;
-  // Recomputation and attention of DeepSpeed are the script's.
-  if (run.framework == kDeepSpeed) plan.attention = read->plan.attention;
-  if (run.framework == kDeepSpeed && plan.pp == 1) plan.recompute = read->plan.recompute;
+  for (const PlanOption& option : PlanOptions()) {
+    if (adapter.script_says(option.name, plan)) option.copy(read->plan, plan);
+  }
   ModelSpec model = run.model;
-  // The file has the vocabulary with its padding, which tp decides.
-  if (run.framework == kNemo && PaddedVocab(read->model, plan.tp) == PaddedVocab(model, plan.tp))
+  if (adapter.has_padded_vocab && PaddedVocab(read->model, plan.tp) == PaddedVocab(model, plan.tp))
     model.vocab = read->model.vocab;
   return read->plan == plan && read->workload == run.workload && read->ranks == run.ranks &&
          read->model == model;
-}
-
-// Returns whether the training script of the framework says what is recomputed, and not its file.
-bool RecomputesInScript(std::string_view framework, const ParallelPlan& plan) {
-  return framework == kDeepSpeed && plan.pp == 1;
 }
 
 // Returns the options without those of the plan that change: then the file, or its script, says them.
@@ -363,7 +342,7 @@ ReadingOptions StillSaid(ReadingOptions options, const ParallelPlan& before, con
 
 absl::StatusOr<ChangedFile> ChangePlan(const FrameworkRun& run, const ParallelPlan& plan,
                                        const ReadingOptions& options) {
-  const ExportTarget* target = FindExportTarget(run.framework);
+  const FrameworkAdapter& adapter = *FindFrameworkAdapter(run.framework);
   ExportedRun exported;
   exported.model = run.model;
   exported.workload = run.workload;
@@ -373,8 +352,8 @@ absl::StatusOr<ChangedFile> ChangePlan(const FrameworkRun& run, const ParallelPl
   std::vector<std::string> translated;
   const auto settings_of = [&](const ParallelPlan& of) -> absl::StatusOr<SettingsText> {
     exported.plan = of;
-    if (RecomputesInScript(run.framework, of)) exported.plan.recompute = Recompute::kNone;
-    AUTOCFG_ASSIGN_OR_RETURN(const auto file, Export(exported, *target));
+    if (adapter.script_says("recompute", of)) exported.plan.recompute = Recompute::kNone;
+    AUTOCFG_ASSIGN_OR_RETURN(const auto file, Export(exported, adapter.target));
     launch = file.launch;
     translated = file.translated;
     return ReadSettings(run.framework, run.framework, file.text);
@@ -386,8 +365,9 @@ absl::StatusOr<ChangedFile> ChangePlan(const FrameworkRun& run, const ParallelPl
   ParallelPlan wanted = Canonical(plan);
   if (wanted.tp_overlap > 1) wanted.tp_overlap = kChunksOfSwitch;
   for (const bool keeps_batch : {false, true}) {
-    auto changed = Applied(run.settings, PlanEditor(run, now, then).Edits(keeps_batch));
-    if (!changed.ok() || !Says(changed->text, run, wanted, StillSaid(options, run.plan, wanted))) continue;
+    auto changed = Applied(run.settings, PlanEditor(adapter, run.settings, now, then).Edits(keeps_batch));
+    if (!changed.ok() || !Says(changed->text, run, adapter, wanted, StillSaid(options, run.plan, wanted)))
+      continue;
     for (const auto& variable : launch.environment) {
       if (std::find(environment.begin(), environment.end(), variable) == environment.end())
         changed->besides.push_back(fmt::format("set {}={}", variable.first, variable.second));
@@ -395,11 +375,10 @@ absl::StatusOr<ChangedFile> ChangePlan(const FrameworkRun& run, const ParallelPl
     for (const auto& variable : environment) {
       const bool kept = std::find(launch.environment.begin(), launch.environment.end(), variable) !=
                         launch.environment.end();
-      // Only Megatron's FSDP refuses what the plan before needed.
-      if (!kept && LastOf(then, megatron::kFsdp) != nullptr)
+      if (!kept && LastOf(then, adapter.refuses_environment) != nullptr)
         changed->besides.push_back(fmt::format("do not set {}", variable.first));
     }
-    if (RecomputesInScript(run.framework, plan) && RecomputeText(plan) != RecomputeText(run.plan)) {
+    if (adapter.script_says("recompute", plan) && RecomputeText(plan) != RecomputeText(run.plan)) {
       changed->besides.push_back(fmt::format("in your script, recompute={} in place of recompute={}",
                                              RecomputeText(plan), RecomputeText(run.plan)));
     }

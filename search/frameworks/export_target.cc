@@ -2,38 +2,31 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <utility>
 
 #include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
+#include "search/frameworks/adapter.h"
 #include "search/frameworks/framework_rules.h"
-#include "search/frameworks/writers.h"
 #include "search/plan/legality.h"
 #include "search/plan/plan_options.h"
 
 namespace autocfg {
-namespace {
 
-constexpr std::array kTargets = {
-    ExportTarget{kMegatron, "flags of Megatron-LM, an option a line", "megatron.args", kMegatronVersion,
-                 &WriteMegatron},
-    ExportTarget{kNemo, "YAML of NeMo 1.x", "nemo.yaml", kNemoVersion, &WriteNemo},
-    ExportTarget{kDeepSpeed, "JSON of DeepSpeed, without the model", "deepspeed.json", kDeepSpeedVersion,
-                 &WriteDeepSpeed},
-    ExportTarget{kTorchtitan, "TOML of torchtitan, for sizes of Llama 3", "torchtitan.toml",
-                 kTorchtitanVersion, &WriteTorchtitan},
-    ExportTarget{"autocfg", "JSON that train --input and predict --input take", "best.json", "",
-                 &WriteOwnForm},
-};
-
-}  // namespace
-
-std::span<const ExportTarget> ExportTargets() { return kTargets; }
+std::span<const ExportTarget> ExportTargets() {
+  static const std::vector<ExportTarget> targets = [] {
+    std::vector<ExportTarget> all;
+    for (const FrameworkAdapter* adapter : FrameworkAdapters()) all.push_back(adapter->target);
+    all.push_back({"autocfg", "JSON that train --input and predict --input take", "best.json", "",
+                   [](const ExportedRun&, Refusals&) {}, &WriteOwnForm});
+    return all;
+  }();
+  return targets;
+}
 
 const ExportTarget* FindExportTarget(std::string_view name) {
-  for (const ExportTarget& target : kTargets) {
+  for (const ExportTarget& target : ExportTargets()) {
     if (target.name == name) return &target;
   }
   return nullptr;
@@ -41,10 +34,17 @@ const ExportTarget* FindExportTarget(std::string_view name) {
 
 std::string UnknownExportTarget(std::string_view name, const std::vector<std::string>& more) {
   std::vector<std::string> names;
-  names.reserve(kTargets.size() + more.size());
-  for (const ExportTarget& target : kTargets) names.emplace_back(target.name);
+  for (const ExportTarget& target : ExportTargets()) names.emplace_back(target.name);
   names.insert(names.end(), more.begin(), more.end());
   return fmt::format("unknown target '{}'; expected {}", base::Printable(name), base::ChoiceText(names));
+}
+
+std::string HeaderOf(std::string_view title, const ExportedRun& run, const ExportedFile& file) {
+  std::string text = fmt::format("# {}\n", title);
+  for (const std::string& line : EvidenceLines(run)) text += fmt::format("# {}\n", line);
+  for (const std::string& line : file.translated) text += fmt::format("# translated: {}\n", line);
+  for (const auto& [name, value] : file.launch.environment) text += fmt::format("# env {}={}\n", name, value);
+  return text + fmt::format("# start: {}\n", TorchrunLine(file.launch, LayoutOf(run)));
 }
 
 absl::StatusOr<ExportedFile> Export(const ExportedRun& run, const ExportTarget& target) {
@@ -55,12 +55,15 @@ absl::StatusOr<ExportedFile> Export(const ExportedRun& run, const ExportTarget& 
   }
   AUTOCFG_RETURN_IF_ERROR(
       CheckLegal(canonical.model, canonical.workload, RankCount(canonical.plan), canonical.plan));
-  auto file = target.write(canonical);
-  if (!file.ok()) return file;
+  Refusals refuse;
+  target.check(canonical, refuse);
+  refuse.ByRules(FrameworkRules(target.name), canonical);
+  AUTOCFG_RETURN_IF_ERROR(refuse.For(target.name));
+  ExportedFile file = target.write(canonical);
   // The launch line among the comments.
   const std::string_view path = run.file_path.empty() ? target.file_name : std::string_view(run.file_path);
-  file->text = WithFileName(std::move(file->text), path);
-  file->evidence = WithFileName(std::move(file->evidence), path);
+  file.text = WithFileName(std::move(file.text), path);
+  file.evidence = WithFileName(std::move(file.evidence), path);
   return file;
 }
 

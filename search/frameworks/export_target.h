@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "search/frameworks/exported_run.h"
 #include "search/frameworks/launch.h"
+#include "search/frameworks/refusals.h"
 
 namespace autocfg {
 
@@ -26,11 +27,16 @@ struct ExportTarget {
   std::string_view summary;    // of the file
   std::string_view file_name;  // by default
   std::string_view version;    // of the framework whose rules it follows; empty: this program's own
-  // FailedPrecondition names all that the target cannot express. Requires a legal plan.
-  absl::StatusOr<ExportedFile> (*write)(const ExportedRun& run);
+  // Refuses what the target cannot express of the model and the precision.
+  void (*check)(const ExportedRun& run, Refusals& refuse);
+  // Requires a legal plan in canonical form with a definite split, and a run that the target can express.
+  ExportedFile (*write)(const ExportedRun& run);
 };
 
-// In the order of the documentation.
+// What `autocfg train --input` and `predict --input` take (docs/formats.md, "best.json").
+ExportedFile WriteOwnForm(const ExportedRun& run);
+
+// The frameworks in the order of the documentation, then our own form.
 std::span<const ExportTarget> ExportTargets();
 
 // Returns the target; null if there is none of this name.
@@ -40,8 +46,12 @@ const ExportTarget* FindExportTarget(std::string_view name);
 std::string UnknownExportTarget(std::string_view name, const std::vector<std::string>& more = {});
 
 // Returns the file of a run for the target. The plan becomes canonical first. InvalidArgument: the plan is
-// illegal, or its split is auto. FailedPrecondition: as of ExportTarget.
+// illegal, or its split is auto. FailedPrecondition names all that the target cannot express.
 absl::StatusOr<ExportedFile> Export(const ExportedRun& run, const ExportTarget& target);
+
+// Returns the comments above a file, each with "# " before it: the title, the evidence, what was translated,
+// the variables that the run needs, the line that starts it.
+std::string HeaderOf(std::string_view title, const ExportedRun& run, const ExportedFile& file);
 
 // Returns a batch script for Slurm that contains the target's file and starts it. Errors as of Export;
 // InvalidArgument too for a target whose file this program itself takes, since `train` runs on one machine.

@@ -1,18 +1,14 @@
 #include "search/frameworks/framework_file.h"
 
-#include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "search/frameworks/adapter.h"
 #include "search/frameworks/batch_script.h"
-#include "search/frameworks/framework_rules.h"
-#include "search/frameworks/said_options.h"
 #include "search/frameworks/settings/settings_forms.h"
-#include "search/frameworks/split_settings.h"
 #include "search/plan/legality.h"
 #include "search/plan/plan_options.h"
 #include "search/text/model_json.h"
@@ -20,31 +16,15 @@
 namespace autocfg {
 namespace {
 
-struct FrameworkReader {
-  std::string_view name;
-  absl::StatusOr<SettingsText> (*settings)(std::string_view file, std::string_view text);
-  void (*run)(const ReadingOptions& options, SettingReader& read, RunDraft& run);
-};
-
-constexpr std::array kReaders = {
-    FrameworkReader{kMegatron,
-                    [](std::string_view file, std::string_view text) {
-                      return ReadFlagSettings(file, text, kMegatronNames.micro_batch);
-                    },
-                    &ReadMegatron},
-    FrameworkReader{kNemo, &ReadYamlSettings, &ReadNemo},
-    FrameworkReader{kDeepSpeed, &ReadJsonSettings, &ReadDeepSpeed},
-    FrameworkReader{kTorchtitan, &ReadTomlSettings, &ReadTorchtitan},
-};
-
-const FrameworkReader* FindReader(std::string_view framework) {
-  const auto found = std::find_if(kReaders.begin(), kReaders.end(),
-                                  [&](const FrameworkReader& reader) { return reader.name == framework; });
-  return found == kReaders.end() ? nullptr : &*found;
-}
-
-bool HasLineThatBegins(std::string_view text, std::string_view with) {
-  return text.starts_with(with) || text.find("\n" + std::string(with)) != std::string_view::npos;
+absl::StatusOr<SettingsText> SettingsOf(const FrameworkAdapter& adapter, std::string_view file,
+                                        std::string_view text) {
+  switch (adapter.form) {
+    case SettingsForm::kFlags: return ReadFlagSettings(file, text, adapter.marker);
+    case SettingsForm::kYaml: return ReadYamlSettings(file, text);
+    case SettingsForm::kJson: return ReadJsonSettings(file, text);
+    case SettingsForm::kToml: return ReadTomlSettings(file, text);
+  }
+  return absl::InternalError("unknown form of settings");
 }
 
 // Names the model after the first preset of its shape: figures that cost nothing may differ. `tp` pads the
@@ -72,33 +52,29 @@ void NameByShape(std::int64_t tp, ModelSpec& model) {
 
 std::vector<std::string> FrameworkNames() {
   std::vector<std::string> names;
-  names.reserve(kReaders.size());
-  for (const FrameworkReader& reader : kReaders) names.emplace_back(reader.name);
+  for (const FrameworkAdapter* adapter : FrameworkAdapters()) names.emplace_back(adapter->target.name);
   return names;
 }
 
 std::string_view FrameworkOf(std::string_view text) {
   if (IsBatchScript(text)) {
     const auto held = FileHeldBy("", text);
-    return held.ok() ? FrameworkOf(held->text) : kMegatron;  // whose reader says what is wrong
+    // Any reader says what is wrong.
+    return held.ok() ? FrameworkOf(held->text) : FrameworkAdapters().front()->target.name;
   }
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  const auto has = [&](std::string_view what) { return text.find(what) != std::string_view::npos; };
-  if (first != std::string_view::npos && text[first] == '{') {
-    const bool own = has("\"best\"") && has("\"model\"");
-    const bool batch = has("\"train_batch_size\"") || has("\"train_micro_batch_size_per_gpu\"");
-    return !own && (batch || has("\"zero_optimization\"")) ? kDeepSpeed : std::string_view();
+  const bool json = first != std::string_view::npos && text[first] == '{';
+  for (const FrameworkAdapter* adapter : FrameworkAdapters()) {
+    if ((adapter->form == SettingsForm::kJson) == json && adapter->recognizes(text))
+      return adapter->target.name;
   }
-  if (has(kMegatronNames.micro_batch)) return kMegatron;
-  if (HasLineThatBegins(text, "[parallelism]") || HasLineThatBegins(text, "[training]")) return kTorchtitan;
-  if (HasLineThatBegins(text, "model:") && has(LastPart(kNemoNames.micro_batch))) return kNemo;
   return {};
 }
 
 absl::StatusOr<SettingsText> ReadSettings(std::string_view framework, std::string_view file,
                                           std::string_view text) {
-  const FrameworkReader* reader = FindReader(framework);
-  if (reader == nullptr) {
+  const FrameworkAdapter* adapter = FindFrameworkAdapter(framework);
+  if (adapter == nullptr) {
     return base::InvalidArgument(
         file, fmt::format("unknown framework '{}'; expected {}", base::Printable(framework),
                           base::ChoiceText(FrameworkNames())));
@@ -112,7 +88,7 @@ absl::StatusOr<SettingsText> ReadSettings(std::string_view framework, std::strin
     return base::InvalidArgument(file, "it is no text file: it has zero bytes; give the framework's file");
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     return base::InvalidArgument(file, "it is empty; give the framework's file");
-  if (!IsBatchScript(text)) return reader->settings(file, text);
+  if (!IsBatchScript(text)) return SettingsOf(*adapter, file, text);
   AUTOCFG_ASSIGN_OR_RETURN(const auto held, FileHeldBy(file, text));
   const std::string_view holds = FrameworkOf(held.text);
   if (!holds.empty() && holds != framework) {
@@ -120,7 +96,7 @@ absl::StatusOr<SettingsText> ReadSettings(std::string_view framework, std::strin
         file,
         fmt::format("the batch script holds a file of {}, not of {}; leave --from out", holds, framework));
   }
-  auto settings = reader->settings(file, held.text);
+  auto settings = SettingsOf(*adapter, file, held.text);
   if (settings.ok()) {
     settings->text = std::string(text);
     settings->end = held.end;
@@ -140,11 +116,12 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
                       .settings = *std::move(settings)};
   SettingReader read(result.settings);
   RunDraft run;
-  FindReader(framework)->run(options, read, run);
-  if (read.ok()) ApplySaidOptions(framework, options.plan, read, run);
+  const FrameworkAdapter& adapter = *FindFrameworkAdapter(framework);
+  adapter.read(options, read, run);
+  if (read.ok()) ApplySaidOptions(adapter.saying, options.plan, read, run);
   read.NoteRepeated();
   const std::vector<const Setting*> unread = read.FinishNames();
-  RefuseUnreadSplits(framework, unread, read);
+  RefuseUnreadSplits(adapter.harmless, unread, read);
   if (!read.ok()) return read.status();
   FillDefaults(run.model, run.workload.seq_len);
   if (absl::Status status = Validate(run.model); !status.ok()) return base::Within(file, status);

@@ -26,7 +26,7 @@ struct IgnoredSetting {
 };
 
 struct FrameworkRun {
-  std::string framework;  // megatron, nemo, deepspeed or torchtitan
+  std::string framework;  // its name
   ModelSpec model;        // named after the preset of its shape, if there is one
   Workload workload;
   ParallelPlan plan;  // legal, in canonical form

@@ -12,12 +12,6 @@
 
 namespace autocfg {
 
-// The frameworks whose files are written and read.
-inline constexpr std::string_view kMegatron = "megatron";
-inline constexpr std::string_view kNemo = "nemo";
-inline constexpr std::string_view kDeepSpeed = "deepspeed";
-inline constexpr std::string_view kTorchtitan = "torchtitan";
-
 // The chunks that their switches for overlap of tensor communication stand for: the frameworks choose them.
 inline constexpr std::int64_t kChunksOfSwitch = 4;
 

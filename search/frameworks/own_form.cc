@@ -1,8 +1,7 @@
 #include <string>
 
 #include "nlohmann/json.hpp"
-#include "search/frameworks/launch.h"
-#include "search/frameworks/writers.h"
+#include "search/frameworks/export_target.h"
 #include "search/plan/plan_text.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
@@ -10,7 +9,7 @@
 
 namespace autocfg {
 
-absl::StatusOr<ExportedFile> WriteOwnForm(const ExportedRun& run) {
+ExportedFile WriteOwnForm(const ExportedRun& run) {
   nlohmann::ordered_json json{{"model", ModelJson(run.model)},
                               {"workload",
                                {{"global_batch", run.workload.global_batch},

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "search/frameworks/exported_run.h"
-#include "search/frameworks/framework_rules.h"
+#include "search/plan/legality.h"
 
 namespace autocfg {
 
@@ -19,17 +22,20 @@ class Refusals {
  public:
   // `what` names the field with its value, and what the framework has instead: "activation=relu".
   void UnlessModel(bool expressible, std::string what) { Unless(expressible, std::move(what), of_model_); }
-  void UnlessPrecision(bool expressible, std::string what) {
-    Unless(expressible, std::move(what), of_precision_);
+  // `text`: how a message lists the precisions that the framework has.
+  void UnlessPrecision(const ExportedRun& run, std::initializer_list<std::string_view> has,
+                       std::string_view text) {
+    const std::string_view name = Name(run.workload.precision);
+    Unless(std::find(has.begin(), has.end(), name) != has.end(),
+           fmt::format("precision={} (it has {})", name, text), of_precision_);
   }
-  // All rules of the framework that the plan breaks.
-  void ByRules(std::string_view framework, const ExportedRun& run) {
+  // All rules of a framework that the plan breaks.
+  void ByRules(std::span<const LegalityRule> rules, const ExportedRun& run) {
     const PlanCase plan{run.model, run.workload, RankCount(run.plan), run.plan};
-    for (const LegalityRule& rule : FrameworkRules(framework)) {
+    for (const LegalityRule& rule : rules) {
       if (rule.broken(plan)) Unless(false, rule.explain(plan), of_plan_);
     }
   }
-  bool empty() const { return all_.empty(); }
 
   // Returns FailedPrecondition with all of them in one line; OK without any.
   absl::Status For(std::string_view target) const {

@@ -1,4 +1,4 @@
-// What the readers of the frameworks' files fill in. Not thread-safe.
+// What the readers of the frameworks' files fill in, and what they share. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "search/frameworks/option_names.h"
 #include "search/frameworks/settings/settings.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
@@ -59,19 +58,7 @@ void NoteDefaultBatch(std::string_view name, SettingReader& read, const RunDraft
 // Sets what the split of a file's stages says: even if they are alike.
 void SetStages(std::vector<std::int64_t> layers, RunDraft& run);
 
-// The options that Megatron-LM and NeMo share. The plan needs dp and the precision.
-void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run);
-void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run);
-
-// Recomputes the scores of attention, as `setting` says; a note if fused attention keeps none.
-void SetSelective(const Setting& setting, SettingReader& read, RunDraft& run);
-
-// Recomputation, once the stages are known.
-void ReadCoreRecompute(const CoreNames& names, SettingReader& read, RunDraft& run);
-
-void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& run);
-void ReadNemo(const ReadingOptions& options, SettingReader& read, RunDraft& run);
-void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft& run);
-void ReadTorchtitan(const ReadingOptions& options, SettingReader& read, RunDraft& run);
+// Sets the chunks of tensor communication that overlaps, if the switch `name` is on.
+void ReadTensorOverlap(std::string_view name, SettingReader& read, RunDraft& run);
 
 }  // namespace autocfg

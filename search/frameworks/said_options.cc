@@ -1,56 +1,21 @@
 #include "search/frameworks/said_options.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
-#include "search/frameworks/framework_rules.h"
-#include "search/frameworks/option_names.h"
 #include "search/plan/plan_text.h"
 
 namespace autocfg {
 namespace {
 
-// The setting that says an option, to name its line.
-struct SayingSetting {
-  std::string_view framework, option, setting;
-};
-
-constexpr SayingSetting kSaying[] = {
-    {kMegatron, "tp", kMegatronNames.tp},
-    {kMegatron, "pp", kMegatronNames.pp},
-    {kMegatron, "mbs", kMegatronNames.micro_batch},
-    {kMegatron, "recompute", kMegatronNames.recompute},
-    {kMegatron, "attention", kMegatronNames.attention},
-    {kMegatron, "sp", kMegatronNames.sp},
-    {kMegatron, "zero", megatron::kShardsStates},
-    {kNemo, "tp", kNemoNames.tp},
-    {kNemo, "pp", kNemoNames.pp},
-    {kNemo, "mbs", kNemoNames.micro_batch},
-    {kNemo, "recompute", kNemoNames.recompute},
-    {kNemo, "attention", kNemoNames.attention},
-    {kNemo, "sp", kNemoNames.sp},
-    {kNemo, "zero", nemo::kOptimizer},
-    {kDeepSpeed, "tp", deepspeed::kTp},
-    {kDeepSpeed, "pp", deepspeed::kPp},
-    {kDeepSpeed, "mbs", deepspeed::kMicroBatch},
-    {kDeepSpeed, "recompute", deepspeed::kRecompute},
-    {kDeepSpeed, "zero", deepspeed::kStage},
-    {kTorchtitan, "tp", torchtitan::kTp},
-    {kTorchtitan, "pp", torchtitan::kPp},
-    {kTorchtitan, "mbs", torchtitan::kLocalBatch},
-    {kTorchtitan, "recompute", torchtitan::kRecompute},
-    {kTorchtitan, "zero", torchtitan::kReshard},
-};
-
-void FailOf(std::string_view framework, const PlanOption& option, const std::string& value,
+void FailOf(std::span<const SayingSetting> table, const PlanOption& option, const std::string& value,
             SettingReader& read, const RunDraft& run) {
   const std::string file_says = fmt::format("{}={}", option.name, option.print(run.plan));
-  for (const SayingSetting& saying : kSaying) {
-    if (saying.framework != framework || saying.option != option.name) continue;
+  for (const SayingSetting& saying : table) {
+    if (saying.option != option.name) continue;
     if (const Setting* setting = read.Find(saying.setting)) {
       read.Fail(*setting, fmt::format("says {}, and --plan {}={}; change one of them", file_says, option.name,
                                       base::Printable(value)));
@@ -87,7 +52,7 @@ absl::StatusOr<std::map<std::string, std::string>> ParseSaidOptions(std::string_
   return said;
 }
 
-void ApplySaidOptions(std::string_view framework, const std::map<std::string, std::string>& said,
+void ApplySaidOptions(std::span<const SayingSetting> table, const std::map<std::string, std::string>& said,
                       SettingReader& read, RunDraft& run) {
   for (const auto& [name, value] : said) {
     const PlanOption* option = FindPlanOption(name);
@@ -103,7 +68,7 @@ void ApplySaidOptions(std::string_view framework, const std::map<std::string, st
     if (open || chunks) {
       option->copy(other, run.plan);
     } else if (!option->equal(other, run.plan)) {
-      FailOf(framework, *option, value, read, run);
+      FailOf(table, *option, value, read, run);
     }
   }
 }

@@ -33,7 +33,7 @@ const std::map<std::string, std::vector<std::string>>& Rules() {
       {"search/space", {"search/ops", "search/plan"}},
       {"search/cost", {"search/ops", "search/plan", "search/shapes", "search/schedule", "search/breakdown"}},
       {"search/predict", {"search/ops", "search/plan", "search/schedule", "search/cost"}},
-      {"search/regression", {"search/ops", "search/plan"}},
+      {"search/regression", {}},
       {"search/fit",
        {"search/ops", "search/plan", "search/cost", "search/predict", "search/regression", "search/text",
         "search/question"}},
@@ -216,10 +216,12 @@ TEST(DeviceNames, AreSpelledOnlyWhereTheyAreParsed) {
        }},
       {"auto",
        {
-           "cli/input/inputs.cc",               // --device
-           "search/plan/plan_options.cc",       // split=auto
-           "search/frameworks/option_names.h",  // a framework's value
-           "worker/machine/device_choice.cc",   // --devices
+           "cli/input/inputs.cc",          // --device
+           "search/plan/plan_options.cc",  // split=auto
+           // A framework's value.
+           "search/frameworks/megatron/core.h",
+           "search/frameworks/deepspeed/deepspeed.h",
+           "worker/machine/device_choice.cc",  // --devices
            "worker/program/program.cc",
            "worker/program/program.h",
        }},

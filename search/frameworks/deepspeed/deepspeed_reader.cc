@@ -5,15 +5,15 @@
 
 #include "base/text.h"
 #include "fmt/format.h"
-#include "search/frameworks/framework_rules.h"
-#include "search/frameworks/run_draft.h"
+#include "search/frameworks/deepspeed/deepspeed.h"
 
 namespace autocfg {
 namespace {
 
 bool IsChosenLater(std::string_view name, SettingReader& read) {
   const Setting* setting = read.Find(name);
-  return setting != nullptr && setting->values == std::vector<std::string>{std::string(kChosenLater)};
+  return setting != nullptr &&
+         setting->values == std::vector<std::string>{std::string(deepspeed::kChosenLater)};
 }
 
 // Refuses what the Trainer of Hugging Face fills in, where it matters, and says what it puts there.
@@ -86,11 +86,9 @@ void ReadZero(SettingReader& read, RunDraft& run) {
   const bool overlaps = read.Flag(deepspeed::kGradOverlap, plan.zero_stage == 3);
   plan.grad_overlap = overlaps && plan.zero_stage >= 2 && plan.pp == 1;
   constexpr std::int64_t kDefaultPrefetch = 50'000'000;
-  const Setting* prefetch = read.Find(deepspeed::kPrefetch);
-  const bool chosen =
-      prefetch != nullptr && prefetch->values == std::vector<std::string>{std::string(kChosenLater)};
-  const std::int64_t prefetched =
-      chosen ? kDefaultPrefetch : read.Whole(deepspeed::kPrefetch, kDefaultPrefetch, 0);
+  const std::int64_t prefetched = IsChosenLater(deepspeed::kPrefetch, read)
+                                      ? kDefaultPrefetch
+                                      : read.Whole(deepspeed::kPrefetch, kDefaultPrefetch, 0);
   plan.param_overlap = plan.zero_stage == 3 && prefetched > 0;
   const std::int64_t shards = read.Whole(deepspeed::kShards, -1, -1);
   if (plan.zero_stage == 3 && shards > 0) plan.dp_shard = shards;
@@ -146,11 +144,7 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
   ReadBatches(options, read, run);
   if (!read.ok()) return;
   ReadZero(read, run);
-  if (read.Flag(deepspeed::kTpOverlap) && plan.tp > 1) {
-    plan.tp_overlap = kChunksOfSwitch;
-    read.NoteOf(*read.Find(deepspeed::kTpOverlap),
-                fmt::format("is read as tp_overlap={}: the framework chooses the chunks", kChunksOfSwitch));
-  }
+  ReadTensorOverlap(deepspeed::kTpOverlap, read, run);
   run.unsaid.emplace_back("attention");
   const std::int64_t interval = read.Whole(deepspeed::kRecompute, 0, 0);
   if (plan.pp > 1 && interval > 0) {
@@ -177,14 +171,10 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
   read.RefuseIfOn("elasticity.enabled", "the batch is known only when it starts");
   const bool bf16 = read.Flag("bf16.enabled") || read.Flag("bfloat16.enabled"),
              fp16 = read.Flag("fp16.enabled");
-  if (bf16 && fp16) {
-    read.Fail(
-        *read.Find("fp16.enabled"),
-        fmt::format(
-            "contradicts bf16.enabled of line {}; leave one of them",
-            read.text().Line(
-                (read.Has("bf16.enabled") ? read.Find("bf16.enabled") : read.Find("bfloat16.enabled"))->at)));
-  }
+  if (bf16 && fp16)
+    read.FailAgainst(*read.Find("fp16.enabled"),
+                     *read.Find(read.Has("bf16.enabled") ? "bf16.enabled" : "bfloat16.enabled"),
+                     "; leave one of them");
   run.workload.precision = *ParsePrecision(bf16 ? "bf16" : fp16 ? "fp16" : "fp32");
 }
 

@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "base/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "search/frameworks/option_names.h"
-#include "search/frameworks/refusals.h"
-#include "search/frameworks/writers.h"
+#include "search/frameworks/deepspeed/deepspeed.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/plan_options.h"
 
@@ -15,13 +12,6 @@ namespace autocfg {
 namespace {
 
 using DeepSpeedJson = nlohmann::ordered_json;
-
-void CheckDeepSpeed(const ExportedRun& run, Refusals& refuse) {
-  const std::string_view precision = Name(run.workload.precision);
-  refuse.UnlessPrecision(precision == "fp32" || precision == "bf16" || precision == "fp16",
-                         fmt::format("precision={} (it has fp32, bf16 and fp16)", precision));
-  refuse.ByRules(kDeepSpeed, run);
-}
 
 // Sets the value of a name with dots.
 template <typename T>
@@ -42,10 +32,11 @@ void PutZero(const ParallelPlan& plan, DeepSpeedJson& json) {
 
 }  // namespace
 
-absl::StatusOr<ExportedFile> WriteDeepSpeed(const ExportedRun& run) {
-  Refusals refuse;
-  CheckDeepSpeed(run, refuse);
-  AUTOCFG_RETURN_IF_ERROR(refuse.For(kDeepSpeed));
+void CheckDeepSpeed(const ExportedRun& run, Refusals& refuse) {
+  refuse.UnlessPrecision(run, {"fp32", "bf16", "fp16"}, "fp32, bf16 and fp16");
+}
+
+ExportedFile WriteDeepSpeed(const ExportedRun& run) {
   const ParallelPlan& plan = run.plan;
   const std::string_view precision = Name(run.workload.precision);
   ExportedFile exported;

@@ -5,8 +5,7 @@
 
 #include "base/text.h"
 #include "fmt/format.h"
-#include "search/frameworks/megatron/core_model.h"
-#include "search/frameworks/run_draft.h"
+#include "search/frameworks/megatron/megatron.h"
 #include "search/frameworks/settings/settings_forms.h"
 #include "search/plan/plan_options.h"
 
@@ -144,8 +143,7 @@ void ReadStages(SettingReader& read, RunDraft& run) {
     const Setting* setting = read.Known(name);
     if (setting == nullptr) continue;
     if (given != nullptr) {
-      read.Fail(*setting, fmt::format("contradicts {} of line {}: both say the stages; leave one of them",
-                                      given->name, read.text().Line(given->at)));
+      read.FailAgainst(*setting, *given, ": both say the stages; leave one of them");
       return;
     }
     given = setting;
@@ -215,11 +213,8 @@ void ReadStates(SettingReader& read, RunDraft& run) {
 
 void ReadPrecision(SettingReader& read, RunDraft& run) {
   const bool bf16 = read.Flag(megatron::kBf16), fp16 = read.Flag(megatron::kFp16);
-  if (bf16 && fp16) {
-    read.Fail(*read.Find(megatron::kFp16),
-              fmt::format("contradicts {} of line {}; leave one of them", megatron::kBf16,
-                          read.text().Line(read.Find(megatron::kBf16)->at)));
-  }
+  if (bf16 && fp16)
+    read.FailAgainst(*read.Find(megatron::kFp16), *read.Find(megatron::kBf16), "; leave one of them");
   const bool fp8 = read.Has("--fp8-format") || read.Has("--fp8-hybrid");
   run.workload.precision = *ParsePrecision(fp8 ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "fp32");
 }
@@ -234,8 +229,7 @@ void ReadRecompute(SettingReader& read, RunDraft& run) {
   const bool other = granularity != kSelectiveRecompute;
   if (other || method != nullptr) {
     const Setting& against = other ? *read.Find(kMegatronNames.recompute) : *method;
-    read.Fail(against, fmt::format("contradicts {} of line {}; leave one of them out", kSelectively,
-                                   read.text().Line(selective.at)));
+    read.FailAgainst(against, selective, "; leave one of them out");
     return;
   }
   ReadCoreRecompute(kMegatronNames, read, run);
@@ -325,14 +319,13 @@ void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& 
       {"--yaml-cfg", "the options stand in another file"},
       {"--use-checkpoint-args", "the model stands in a checkpoint; give --model"},
   }};
-  const bool has_model = options.model.has_value();
   for (const auto& [name, why] : kRefused) {
     const bool of_model = why.ends_with("give --model");
-    if (!of_model || !has_model) read.RefuseIfOn(name, why);
+    if (!of_model || !options.model) read.RefuseIfOn(name, why);
   }
   ReadRanks(kLaunchNodes, kLaunchRanks, options, read, run);
   run.workload.seq_len = options.seq_len > 0 ? options.seq_len : read.Required(kMegatronNames.seq_len);
-  if (has_model) {
+  if (options.model) {
     run.model = *options.model;
   } else {
     ReadModel(options, read, run);

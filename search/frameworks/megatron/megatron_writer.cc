@@ -2,15 +2,9 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "base/status_macros.h"
-#include "search/frameworks/megatron/core_model.h"
-#include "search/frameworks/megatron/flag_file.h"
-#include "search/frameworks/option_names.h"
-#include "search/frameworks/refusals.h"
-#include "search/frameworks/writers.h"
+#include "search/frameworks/megatron/megatron.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/plan_text.h"
 
@@ -19,23 +13,26 @@ namespace {
 
 constexpr std::string_view kLlama3Scaling = "llama3";
 
-void CheckModel(const ModelSpec& model, Refusals& refuse) {
-  CheckCoreModel(model, refuse);
-  refuse.UnlessModel(model.activation != Activation::kRelu && model.activation != Activation::kGeGlu,
-                     fmt::format("activation={}", Name(model.activation)));
-  refuse.UnlessModel(model.rope_scaling.empty() || model.rope_scaling == kLlama3Scaling,
-                     fmt::format("rope_scaling={} (it has llama3)", model.rope_scaling));
-}
+// A file of command-line flags: one option with its values a line, `#` starts a comment.
+class FlagFile {
+ public:
+  void Section(std::string_view title) { text_ += fmt::format("\n# {}\n", title); }
+  // An option without a value, written if `on`.
+  void Flag(std::string_view name, bool on = true) {
+    if (on) text_ += fmt::format("{}\n", name);
+  }
+  template <typename T>
+  void Option(std::string_view name, const T& value) {
+    text_ += fmt::format("{} {}\n", name, value);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
 
 // Sharded gradients and parameters: Megatron FSDP.
 bool IsFsdp(const ParallelPlan& plan) { return plan.zero_stage >= 2; }
-
-void CheckPlan(const ExportedRun& run, Refusals& refuse) {
-  const std::string_view precision = Name(run.workload.precision);
-  refuse.UnlessPrecision(precision == "fp32" || precision == "bf16" || precision == "fp16",
-                         fmt::format("precision={} (it has fp32, bf16 and fp16)", precision));
-  refuse.ByRules(kMegatron, run);
-}
 
 // One letter a layer, a bar between stages, E before the first layer and L after the last.
 std::string PipelineLayout(const ExportedRun& run) {
@@ -78,7 +75,7 @@ void WriteModel(const ExportedRun& run, FlagFile& file) {
       file.Flag(megatron::kRopeScaling, !model.rope_scaling.empty());
       break;
     case Position::kAlibi:
-    case Position::kNone: file.Option(kMegatronNames.position, megatron::kNoPositions); break;
+    case Position::kNone: file.Option(kMegatronNames.position, kNoPositions); break;
   }
   file.Flag(megatron::kNoBiases, CoreBiasesOf(model) != CoreBiases::kAll);
   file.Flag(megatron::kQkvBiases, CoreBiasesOf(model) == CoreBiases::kQkvOnly);
@@ -174,27 +171,29 @@ void WriteTraining(const ExportedRun& run, FlagFile& file) {
 
 }  // namespace
 
-absl::StatusOr<ExportedFile> WriteMegatron(const ExportedRun& run) {
-  Refusals refuse;
-  CheckModel(run.model, refuse);
-  CheckPlan(run, refuse);
-  AUTOCFG_RETURN_IF_ERROR(refuse.For(kMegatron));
-  FlagFile body;
-  ExportedFile exported;
-  WriteModel(run, body);
-  WriteParallelism(run, body, exported.translated);
-  WriteTraining(run, body);
+void CheckMegatron(const ExportedRun& run, Refusals& refuse) {
+  const ModelSpec& model = run.model;
+  CheckCoreModel(model, refuse);
+  refuse.UnlessModel(model.activation != Activation::kRelu && model.activation != Activation::kGeGlu,
+                     fmt::format("activation={}", Name(model.activation)));
+  refuse.UnlessModel(model.rope_scaling.empty() || model.rope_scaling == kLlama3Scaling,
+                     fmt::format("rope_scaling={} (it has llama3)", model.rope_scaling));
+  refuse.UnlessPrecision(run, {"fp32", "bf16", "fp16"}, "fp32, bf16 and fp16");
+}
 
+ExportedFile WriteMegatron(const ExportedRun& run) {
   FlagFile file;
-  file.Comment(fmt::format("Megatron-LM ({}), pretrain_gpt.py", kMegatronVersion));
-  for (const std::string& line : EvidenceLines(run)) file.Comment(line);
-  for (const std::string& line : exported.translated) file.Comment("translated: " + line);
+  ExportedFile exported;
+  WriteModel(run, file);
+  WriteParallelism(run, file, exported.translated);
+  WriteTraining(run, file);
+  exported.launch = {.program = "pretrain_gpt.py", .arguments = "$(grep -v '^#' {file})"};
   // Collectives and computes must be issued in one order; before Blackwell, one queue gives it.
-  if (run.plan.tp > 1 && !IsFsdp(run.plan)) file.Environment("CUDA_DEVICE_MAX_CONNECTIONS", "1");
-  exported.launch = {
-      .program = "pretrain_gpt.py", .arguments = "$(grep -v '^#' {file})", .environment = file.environment()};
-  file.Comment("start: " + TorchrunLine(exported.launch, LayoutOf(run)));
-  exported.text = file.text() + body.text();
+  if (run.plan.tp > 1 && !IsFsdp(run.plan))
+    exported.launch.environment.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+  exported.text =
+      HeaderOf(fmt::format("Megatron-LM ({}), pretrain_gpt.py", kMegatronVersion), run, exported) +
+      file.text();
   return exported;
 }
 

@@ -1,11 +1,8 @@
 // NeMo 1.x's YAML. Defaults: megatron_gpt_model.py and megatron_base_model.py of the release that the writer
 // follows.
-#include <algorithm>
-#include <optional>
-
 #include "base/text.h"
 #include "fmt/format.h"
-#include "search/frameworks/run_draft.h"
+#include "search/frameworks/nemo/nemo.h"
 #include "search/plan/plan_options.h"
 
 namespace autocfg {

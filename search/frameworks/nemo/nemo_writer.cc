@@ -4,29 +4,11 @@
 #include <initializer_list>
 #include <string>
 
-#include "base/status_macros.h"
-#include "search/frameworks/megatron/core_model.h"
-#include "search/frameworks/option_names.h"
-#include "search/frameworks/refusals.h"
-#include "search/frameworks/writers.h"
+#include "search/frameworks/nemo/nemo.h"
 #include "search/plan/model_stages.h"
 
 namespace autocfg {
 namespace {
-
-void CheckNemoModel(const ModelSpec& model, Refusals& refuse) {
-  CheckCoreModel(model, refuse);
-  refuse.UnlessModel(model.activation != Activation::kRelu, "activation=relu");
-  refuse.UnlessModel(model.position != Position::kNone, "position=none");
-  refuse.UnlessModel(model.rope_scaling.empty(), fmt::format("rope_scaling={}", model.rope_scaling));
-}
-
-void CheckNemoPlan(const ExportedRun& run, Refusals& refuse) {
-  const std::string_view precision = Name(run.workload.precision);
-  refuse.UnlessPrecision(precision == "bf16" || precision == "fp32",
-                         fmt::format("precision={} (it has bf16 and fp32 here)", precision));
-  refuse.ByRules(kNemo, run);
-}
 
 std::string_view Yes(bool value) { return value ? "true" : "false"; }
 
@@ -141,11 +123,15 @@ void WriteNemoOptimizer(const ExportedRun& run, YamlFile& file) {
 
 }  // namespace
 
-absl::StatusOr<ExportedFile> WriteNemo(const ExportedRun& run) {
-  Refusals refuse;
-  CheckNemoModel(run.model, refuse);
-  CheckNemoPlan(run, refuse);
-  AUTOCFG_RETURN_IF_ERROR(refuse.For(kNemo));
+void CheckNemo(const ExportedRun& run, Refusals& refuse) {
+  CheckCoreModel(run.model, refuse);
+  refuse.UnlessModel(run.model.activation != Activation::kRelu, "activation=relu");
+  refuse.UnlessModel(run.model.position != Position::kNone, "position=none");
+  refuse.UnlessModel(run.model.rope_scaling.empty(), fmt::format("rope_scaling={}", run.model.rope_scaling));
+  refuse.UnlessPrecision(run, {"bf16", "fp32"}, "bf16 and fp32 here");
+}
+
+ExportedFile WriteNemo(const ExportedRun& run) {
   const ParallelPlan& plan = run.plan;
   const bool bf16 = Name(run.workload.precision) == "bf16";
   ExportedFile exported;
@@ -163,12 +149,6 @@ absl::StatusOr<ExportedFile> WriteNemo(const ExportedRun& run) {
       .program = "examples/nlp/language_modeling/megatron_gpt_pretraining.py",
       .arguments = "--config-path \"$(dirname {file})\" --config-name \"$(basename {file} .yaml)\""};
   if (plan.tp > 1) exported.launch.environment.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
-  std::string text = fmt::format("# NeMo ({}), megatron_gpt_pretraining.py\n", kNemoVersion);
-  for (const std::string& line : EvidenceLines(run)) text += fmt::format("# {}\n", line);
-  for (const std::string& line : exported.translated) text += fmt::format("# translated: {}\n", line);
-  for (const auto& [name, value] : exported.launch.environment)
-    text += fmt::format("# env {}={}\n", name, value);
-  text += fmt::format("# start: {}\n", TorchrunLine(exported.launch, layout));
   YamlFile file;
   file.Set(nemo::kDevices, layout.ranks_per_node);
   file.Set(nemo::kNodes, layout.nodes);
@@ -200,7 +180,9 @@ absl::StatusOr<ExportedFile> WriteNemo(const ExportedRun& run) {
   file.Set("model.data.num_workers", 2);
   file.Set(nemo::kPaddedVocab, PaddedVocab(run.model, plan.tp));
   WriteNemoOptimizer(run, file);
-  exported.text = text + file.text();
+  exported.text =
+      HeaderOf(fmt::format("NeMo ({}), megatron_gpt_pretraining.py", kNemoVersion), run, exported) +
+      file.text();
   return exported;
 }
 

@@ -183,6 +183,10 @@ void SettingReader::Fail(const Setting& setting, std::string_view problem) {
       text_.Place(setting.at), fmt::format("{} {}", base::Printable(setting.name), base::OneLine(problem)));
 }
 
+void SettingReader::FailAgainst(const Setting& setting, const Setting& other, std::string_view what) {
+  Fail(setting, fmt::format("contradicts {} of line {}{}", other.name, text_.Line(other.at), what));
+}
+
 void SettingReader::Fail(std::string_view problem) {
   if (status_.ok()) status_ = base::InvalidArgument(text_.file, problem);
 }

@@ -18,6 +18,9 @@ inline constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 // The largest whole number that a file may give.
 inline constexpr std::int64_t kMostSize = (std::int64_t{1} << 31) - 1;
 
+// Returns the part of a name after its last dot: what a line of its section has.
+constexpr std::string_view LastPart(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+
 struct Setting {
   std::string name;                 // "--micro-batch-size", "model.micro_batch_size"
   std::vector<std::string> values;  // none of a flag; several of a list
@@ -72,6 +75,8 @@ class SettingReader {
 
   void Fail(const Setting& setting, std::string_view problem);  // "train.sh:12: --bf16 ..."
   void Fail(std::string_view problem);                          // "train.sh: ..."
+  // Refuses a setting that contradicts another. `what` ends the message: "; leave one of them".
+  void FailAgainst(const Setting& setting, const Setting& other, std::string_view what);
   // Refuses a setting whose name is nearly that of the missing one; without one, says the problem.
   void FailMissing(std::string_view name, std::string_view problem);
   void Note(std::string note) { notes_.push_back(std::move(note)); }

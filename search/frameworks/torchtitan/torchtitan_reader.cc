@@ -4,9 +4,7 @@
 #include "absl/strings/numbers.h"
 #include "base/text.h"
 #include "fmt/format.h"
-#include "fmt/ranges.h"
-#include "search/frameworks/framework_rules.h"
-#include "search/frameworks/run_draft.h"
+#include "search/frameworks/torchtitan/torchtitan.h"
 #include "search/plan/plan_options.h"
 #include "search/text/model_json.h"
 
@@ -56,23 +54,22 @@ std::vector<std::int64_t> SpreadLayers(std::int64_t layers, std::int64_t stages,
 
 void ReadPipeline(SettingReader& read, RunDraft& run) {
   ParallelPlan& plan = run.plan;
-  const std::string schedule = read.Text(torchtitan::kSchedule, torchtitan::kOneFOneB);
+  const std::string schedule = read.Text(torchtitan::kSchedule, "1F1B");
   const Setting* parts = read.Known(torchtitan::kStages);
   const std::int64_t per_stage = read.Whole(kLayersPerStage, 0);
   const std::int64_t first = read.Whole(kFirstStageLess, 1, 0), last = read.Whole(kLastStageLess, 1, 0);
   if (!read.ok()) return;
   plan.micro_batch = read.Whole(torchtitan::kMicroBatch, 1);
-  if (schedule == torchtitan::kGPipe) {
-    plan.schedule = Schedule::kGPipe;
-  } else if (schedule == torchtitan::kInterleaved) {
-    plan.schedule = Schedule::kInterleaved;
-  } else if (schedule != torchtitan::kOneFOneB) {
+  const auto& known = torchtitan::kSchedules;
+  const auto found =
+      std::find_if(known.begin(), known.end(), [&](const auto& each) { return each.second == schedule; });
+  if (found == known.end()) {
     read.Fail(*read.Find(torchtitan::kSchedule),
               fmt::format("is '{}', which is not modelled; only {}, {} and {} can be read",
-                          base::Printable(schedule), torchtitan::kGPipe, torchtitan::kOneFOneB,
-                          torchtitan::kInterleaved));
+                          base::Printable(schedule), known[0].second, known[1].second, known[2].second));
     return;
   }
+  plan.schedule = found->first;
   std::vector<std::int64_t> stages;
   if (parts != nullptr) {
     for (const std::string& modules : parts->values) {
@@ -112,7 +109,7 @@ void ReadTorchtitanRecompute(SettingReader& read, RunDraft& run) {
   const std::string mode = read.Text(torchtitan::kRecompute, "selective");
   const std::string option = read.Text("activation_checkpoint.selective_ac_option", "2");
   ParallelPlan& plan = run.plan;
-  if (mode == kFullRecompute) {
+  if (mode == torchtitan::kFullRecompute) {
     plan.recompute = Recompute::kFull;
   } else if (mode == "selective") {
     std::int64_t every = 0;
@@ -225,11 +222,7 @@ void ReadTorchtitan(const ReadingOptions& options, SettingReader& read, RunDraft
   ReadSharding(options, read, run);
   if (!read.ok()) return;
   plan.sequence_parallel = plan.tp > 1;
-  if (read.Flag(torchtitan::kTpOverlap) && plan.tp > 1) {
-    plan.tp_overlap = kChunksOfSwitch;
-    read.NoteOf(*read.Find(torchtitan::kTpOverlap),
-                fmt::format("is read as tp_overlap={}: the framework chooses the chunks", kChunksOfSwitch));
-  }
+  ReadTensorOverlap(torchtitan::kTpOverlap, read, run);
   const std::int64_t local = read.Whole(torchtitan::kLocalBatch, 8);
   plan.micro_batch = local;
   if (plan.pp > 1) {

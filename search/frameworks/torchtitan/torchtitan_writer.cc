@@ -5,11 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/status_macros.h"
 #include "base/text.h"
-#include "search/frameworks/option_names.h"
-#include "search/frameworks/refusals.h"
-#include "search/frameworks/writers.h"
+#include "search/frameworks/torchtitan/torchtitan.h"
 #include "search/plan/model_stages.h"
 #include "search/text/model_json.h"
 
@@ -34,27 +31,6 @@ std::string FlavorOf(const ModelSpec& model) {
 }
 
 bool IsFullySharded(const ParallelPlan& plan) { return plan.zero_stage >= 2 && plan.dp > 1; }
-
-void CheckTorchtitan(const ExportedRun& run, Refusals& refuse) {
-  const std::string_view precision = Name(run.workload.precision);
-  refuse.UnlessModel(
-      !FlavorOf(run.model).empty(),
-      fmt::format("model={} (its files name sizes of llama3: 8B, 70B, 405B; others are Python)",
-                  run.model.name.empty() ? "unnamed" : base::Printable(run.model.name)));
-  refuse.UnlessPrecision(precision == "bf16" || precision == "fp32",
-                         fmt::format("precision={} (it has bf16 and fp32)", precision));
-  refuse.ByRules(kTorchtitan, run);
-}
-
-std::string ScheduleName(const ParallelPlan& plan) {
-  switch (plan.schedule) {
-    case Schedule::kGPipe: return std::string(torchtitan::kGPipe);
-    case Schedule::kOneFOneB:
-    case Schedule::kZeroBubbleH1: return std::string(torchtitan::kOneFOneB);
-    case Schedule::kInterleaved: return std::string(torchtitan::kInterleaved);
-  }
-  return "";
-}
 
 // The modules of each stage: without them, the framework's own split counts embedding and output as layers.
 std::string ModulesOfStages(const ExportedRun& run) {
@@ -100,7 +76,9 @@ void WriteParallelism(const ExportedRun& run, TomlFile& file) {
     file.SetText(torchtitan::kReshard, plan.zero_stage == 3 ? torchtitan::kAlways : torchtitan::kNever);
   if (plan.tp_overlap > 1) file.Set(torchtitan::kTpOverlap, "true");
   if (plan.pp > 1) {
-    file.SetText(torchtitan::kSchedule, ScheduleName(plan));
+    for (const auto& [schedule, name] : torchtitan::kSchedules) {
+      if (schedule == plan.schedule) file.SetText(torchtitan::kSchedule, name);
+    }
     file.Set(torchtitan::kMicroBatch, plan.micro_batch);
     file.Set(torchtitan::kStages, ModulesOfStages(run));
   }
@@ -108,10 +86,15 @@ void WriteParallelism(const ExportedRun& run, TomlFile& file) {
 
 }  // namespace
 
-absl::StatusOr<ExportedFile> WriteTorchtitan(const ExportedRun& run) {
-  Refusals refuse;
-  CheckTorchtitan(run, refuse);
-  AUTOCFG_RETURN_IF_ERROR(refuse.For(kTorchtitan));
+void CheckTorchtitan(const ExportedRun& run, Refusals& refuse) {
+  refuse.UnlessModel(
+      !FlavorOf(run.model).empty(),
+      fmt::format("model={} (its files name sizes of llama3: 8B, 70B, 405B; others are Python)",
+                  run.model.name.empty() ? "unnamed" : base::Printable(run.model.name)));
+  refuse.UnlessPrecision(run, {"bf16", "fp32"}, "bf16 and fp32");
+}
+
+ExportedFile WriteTorchtitan(const ExportedRun& run) {
   const ParallelPlan& plan = run.plan;
   ExportedFile exported;
   if (plan.pp > 1) {
@@ -124,10 +107,6 @@ absl::StatusOr<ExportedFile> WriteTorchtitan(const ExportedRun& run) {
         plan.tp_overlap));
   }
   exported.launch = {.program = "-m torchtitan.train", .arguments = "--job.config_file {file}"};
-  std::string text = fmt::format("# torchtitan ({})\n", kTorchtitanVersion);
-  for (const std::string& line : EvidenceLines(run)) text += fmt::format("# {}\n", line);
-  for (const std::string& line : exported.translated) text += fmt::format("# translated: {}\n", line);
-  text += fmt::format("# start: {}\n", TorchrunLine(exported.launch, LayoutOf(run)));
   // A pipeline takes all microbatches of a step at once; without one, gradients accumulate over them.
   const std::int64_t local_batch = plan.pp > 1 ? run.workload.global_batch / plan.dp : plan.micro_batch;
   TomlFile file;
@@ -143,7 +122,7 @@ absl::StatusOr<ExportedFile> WriteTorchtitan(const ExportedRun& run) {
   file.SetText(torchtitan::kPrecision, Name(run.workload.precision) == "bf16" ? "bfloat16" : "float32");
   WriteParallelism(run, file);
   file.SetText(torchtitan::kRecompute,
-               plan.recompute == Recompute::kFull ? kFullRecompute : torchtitan::kNoRecompute);
+               plan.recompute == Recompute::kFull ? torchtitan::kFullRecompute : torchtitan::kNoRecompute);
   if (plan.tp_overlap > 1) {
     file.Set("compile.enable", "true");
     file.Set("compile.components", "[\"model\", \"loss\"]");
@@ -158,7 +137,7 @@ absl::StatusOr<ExportedFile> WriteTorchtitan(const ExportedRun& run) {
   file.SetText("lr_scheduler.decay_type", "cosine");
   file.Set("lr_scheduler.min_lr_factor", "0.1");
   file.Set("metrics.log_freq", 1);
-  exported.text = text + file.text();
+  exported.text = HeaderOf(fmt::format("torchtitan ({})", kTorchtitanVersion), run, exported) + file.text();
   return exported;
 }
 

@@ -57,6 +57,12 @@ struct BlockCorrections {
   bool operator==(const BlockCorrections&) const = default;
 };
 
+// How far shapes of a model's blocks may be from the model before they are measured.
+struct ShapePriors {
+  BlockCorrections layers{.prior_sigma = 0.1, .own = 0.2, .octaves = 3, .shapes = {}};
+  BlockCorrections output_layers{.prior_sigma = 0.4, .own = 0.2, .octaves = 3, .shapes = {}};
+};
+
 // One figure of the cluster that was fitted.
 struct FittedFigure {
   std::string name;    // as in the cluster's JSON: "efficiency.matmul"

@@ -7,8 +7,8 @@
 #include <random>
 
 #include "Eigen/Cholesky"
+#include "search/plan/cluster/calibration.h"
 #include "search/plan/model_stages.h"
-#include "search/regression/shape_priors.h"
 
 namespace autocfg {
 namespace {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "search/frameworks/export_target.h"
+#include "search/frameworks/framework_file.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/plan_text.h"
 #include "tests/search/frameworks/random_runs.h"
@@ -259,10 +260,10 @@ void ExpectNemoAccepts(const ExportedRun& run, const Options& options) {
   EXPECT_EQ(given.Whole("model.override_vocab_size"), PaddedVocab(run.model, tp));
 }
 
-class ExportRules : public testing::TestWithParam<const char*> {};
+class ExportRules : public testing::TestWithParam<std::string> {};
 
 TEST_P(ExportRules, AcceptEveryFile) {
-  const std::string name = GetParam();
+  const std::string& name = GetParam();
   const ExportTarget* target = FindExportTarget(name);
   ASSERT_NE(target, nullptr);
   const nlohmann::json rules = test::RulesOf(name);
@@ -287,8 +288,8 @@ TEST_P(ExportRules, AcceptEveryFile) {
   EXPECT_GE(files, 100) << "too few plans can be exported for the test to show much";
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, ExportRules, testing::Values("megatron", "nemo", "deepspeed", "torchtitan"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Each, ExportRules, testing::ValuesIn(FrameworkNames()),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace autocfg

@@ -7,7 +7,8 @@
 #include "gtest/gtest.h"
 #include "search/frameworks/changed_lines.h"
 #include "search/frameworks/framework_file.h"
-#include "search/frameworks/framework_rules.h"
+#include "search/frameworks/megatron/megatron.h"
+#include "search/frameworks/torchtitan/torchtitan.h"
 #include "tests/search/frameworks/small_files.h"
 
 namespace autocfg {

@@ -8,8 +8,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "search/frameworks/batch_script.h"
+#include "search/frameworks/deepspeed/deepspeed.h"
 #include "search/frameworks/framework_file.h"
-#include "search/frameworks/framework_rules.h"
+#include "search/frameworks/megatron/megatron.h"
+#include "search/frameworks/nemo/nemo.h"
+#include "search/frameworks/torchtitan/torchtitan.h"
 #include "search/plan/plan_text.h"
 #include "search/text/model_json.h"
 

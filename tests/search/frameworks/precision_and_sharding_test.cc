@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "search/frameworks/framework_file.h"
+#include "search/frameworks/nemo/nemo.h"
+#include "search/frameworks/torchtitan/torchtitan.h"
 #include "tests/search/frameworks/small_files.h"
 
 namespace autocfg {

@@ -6,11 +6,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "search/frameworks/adapter.h"
 #include "search/frameworks/framework_file.h"
-#include "search/frameworks/framework_rules.h"
-#include "search/frameworks/split_settings.h"
+#include "search/frameworks/megatron/megatron.h"
+#include "search/frameworks/nemo/nemo.h"
+#include "search/frameworks/torchtitan/torchtitan.h"
 #include "search/text/model_json.h"
 #include "tests/search/frameworks/small_files.h"
 
@@ -26,11 +29,17 @@ TEST(PersonsFiles, HarmlessSettingsAreLeftOut) {
   ReadingOptions options;
   options.ranks = 8;
   options.model = *ModelPreset("llama3-8b");
-  for (const std::string_view framework : {kMegatron, kNemo, kDeepSpeed, kTorchtitan}) {
-    EXPECT_GT(HarmlessSettings(framework).size(), 9u);
-    for (const HarmlessSetting& harmless : HarmlessSettings(framework)) {
-      const bool prefix = harmless.name.ends_with('*');
-      std::string name(harmless.name.substr(0, harmless.name.size() - (prefix ? 1 : 0)));
+  for (const FrameworkAdapter* adapter : FrameworkAdapters()) {
+    const std::string_view framework = adapter->target.name;
+    std::vector<std::pair<std::string, HarmlessSetting>> named;
+    for (const HarmlessSetting& harmless : adapter->harmless) {
+      const std::vector<std::string> names = absl::StrSplit(harmless.names, ' ');
+      for (const std::string& name : names) named.emplace_back(name, harmless);
+    }
+    EXPECT_GT(named.size(), 9u);
+    for (const auto& [pattern, harmless] : named) {
+      const bool prefix = pattern.ends_with('*');
+      std::string name = pattern.substr(0, pattern.size() - (prefix ? 1 : 0));
       if (prefix) name += name.ends_with('.') || name.ends_with('_') ? "some_offload" : "some-offload";
       EXPECT_TRUE(SpeaksOfSplitting(name)) << name;
       const std::string section = name.substr(0, name.rfind('.'));
@@ -42,7 +51,6 @@ TEST(PersonsFiles, HarmlessSettingsAreLeftOut) {
       EXPECT_EQ(testing::Matches(Contains(note))(run->notes), harmless.noted) << name;
     }
   }
-  EXPECT_TRUE(HarmlessSettings("jax").empty());
 }
 
 TEST(PersonsFiles, ListsWhatIsLeftOut) {

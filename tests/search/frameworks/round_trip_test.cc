@@ -7,10 +7,12 @@
 #include <string>
 
 #include "search/frameworks/changed_lines.h"
+#include "search/frameworks/deepspeed/deepspeed.h"
 #include "search/frameworks/export_target.h"
 #include "search/frameworks/framework_file.h"
 #include "search/frameworks/framework_rules.h"
 #include "search/frameworks/launch.h"
+#include "search/frameworks/nemo/nemo.h"
 #include "search/plan/plan_text.h"
 #include "search/text/model_json.h"
 #include "tests/search/frameworks/random_runs.h"
@@ -49,10 +51,10 @@ std::string LineOf(const std::string& text, std::int64_t line) {
 
 std::string LastNameOf(const std::string& name) { return name.substr(name.rfind('.') + 1); }
 
-class RoundTrip : public testing::TestWithParam<const char*> {};
+class RoundTrip : public testing::TestWithParam<std::string> {};
 
 TEST_P(RoundTrip, GivesTheSameRun) {
-  const std::string framework = GetParam();
+  const std::string& framework = GetParam();
   const ExportTarget* target = FindExportTarget(framework);
   ASSERT_NE(target, nullptr);
   test::RandomRuns runs(21);
@@ -83,7 +85,7 @@ TEST_P(RoundTrip, GivesTheSameRun) {
 
 // The batch script that starts it gives the same run as the file, and its lines are changed alike.
 TEST_P(RoundTrip, OfABatchScriptGivesTheSameRun) {
-  const std::string framework = GetParam();
+  const std::string& framework = GetParam();
   const ExportTarget* target = FindExportTarget(framework);
   test::RandomRuns runs(23);
   int files = 0, changed = 0;
@@ -143,7 +145,7 @@ TEST(RoundTripScripts, NodesMustBeThoseOfTheFile) {
 
 // The changed lines turn the file of one plan into that of another.
 TEST_P(RoundTrip, ChangesOneFileIntoAnother) {
-  const std::string framework = GetParam();
+  const std::string& framework = GetParam();
   const ExportTarget* target = FindExportTarget(framework);
   test::RandomRuns runs(22);
   int changed = 0, refused = 0;
@@ -234,8 +236,8 @@ TEST(RoundTripNames, AnotherShapeIsUnnamed) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, RoundTrip, testing::Values("megatron", "nemo", "deepspeed", "torchtitan"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Each, RoundTrip, testing::ValuesIn(FrameworkNames()),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace autocfg

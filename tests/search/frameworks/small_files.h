@@ -7,7 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
-#include "search/frameworks/framework_rules.h"
+#include "search/frameworks/deepspeed/deepspeed.h"
+#include "search/frameworks/megatron/megatron.h"
+#include "search/frameworks/torchtitan/torchtitan.h"
 
 namespace autocfg {
 

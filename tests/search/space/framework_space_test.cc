@@ -7,7 +7,11 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "search/frameworks/deepspeed/deepspeed.h"
 #include "search/frameworks/framework_rules.h"
+#include "search/frameworks/megatron/megatron.h"
+#include "search/frameworks/nemo/nemo.h"
+#include "search/frameworks/torchtitan/torchtitan.h"
 #include "search/plan/plan_text.h"
 #include "search/space/search_space.h"
 #include "tests/search/space/small_spaces.h"

@@ -1,0 +1,38 @@
+#include "search/frameworks/adapter.h"
+
+#include <string>
+
+#include "search/frameworks/framework_rules.h"
+
+namespace autocfg {
+
+std::span<const FrameworkAdapter* const> FrameworkAdapters() {
+  static constexpr const FrameworkAdapter* kAdapters[] = {&kMegatronAdapter, &kNemoAdapter,
+                                                          &kDeepSpeedAdapter, &kTorchtitanAdapter};
+  return kAdapters;
+}
+
+const FrameworkAdapter* FindFrameworkAdapter(std::string_view framework) {
+  for (const FrameworkAdapter* adapter : FrameworkAdapters()) {
+    if (adapter->target.name == framework) return adapter;
+  }
+  return nullptr;
+}
+
+std::span<const LegalityRule> FrameworkRules(std::string_view framework) {
+  const FrameworkAdapter* adapter = FindFrameworkAdapter(framework);
+  return adapter == nullptr ? std::span<const LegalityRule>() : adapter->rules;
+}
+
+std::string WhyNotExpressible(std::span<const LegalityRule> rules, const PlanCase& plan) {
+  for (const LegalityRule& rule : rules) {
+    if (rule.broken(plan)) return rule.explain(plan);
+  }
+  return "";
+}
+
+bool HasLineThatBegins(std::string_view text, std::string_view with) {
+  return text.starts_with(with) || text.find("\n" + std::string(with)) != std::string_view::npos;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,58 @@
+// What is known of a training framework: how its file is written, read and changed, and which plans it cannot
+// express. Each framework defines its adapter in a directory of its own; the shared files ask the adapter and
+// name no framework. Plain values; pure functions, thread-safe.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "search/frameworks/export_target.h"
+#include "search/frameworks/run_draft.h"
+#include "search/frameworks/said_options.h"
+#include "search/frameworks/split_settings.h"
+#include "search/plan/legality.h"
+
+namespace autocfg {
+
+enum class SettingsForm { kFlags, kYaml, kJson, kToml };
+
+struct FrameworkAdapter {
+  ExportTarget target;                  // the file, with its writer
+  std::span<const LegalityRule> rules;  // as of FrameworkRules
+
+  // How the file is read.
+  void (*read)(const ReadingOptions& options, SettingReader& read, RunDraft& run);
+  std::span<const SayingSetting> saying;
+  std::span<const HarmlessSetting> harmless;
+  SettingsForm form;
+  std::string_view marker = {};               // of flags: one that is in each command that trains
+  bool (*recognizes)(std::string_view text);  // whether the text is such a file, if it is JSON as the form is
+
+  // How the file is changed for another plan.
+  std::string_view global_batch;  // the setting that says it
+  // Rows of settings that say the same in other ways: where one of a row changes, the others go.
+  std::span<const std::span<const std::string_view>> spellings = {};
+  std::string_view other_ranks = {};  // a degree whose value -1 is all ranks that are left
+  bool has_padded_vocab = false;      // the file has the vocabulary with its padding, which tp decides
+  // With this setting, the variables that other plans need must not be set; empty: it has no such setting.
+  std::string_view refuses_environment = {};
+  // Whether the training script says an option of the plan, and not the file.
+  bool (*script_says)(std::string_view option,
+                      const ParallelPlan& plan) = [](std::string_view, const ParallelPlan&) { return false; };
+};
+
+extern const FrameworkAdapter kMegatronAdapter;
+extern const FrameworkAdapter kNemoAdapter;
+extern const FrameworkAdapter kDeepSpeedAdapter;
+extern const FrameworkAdapter kTorchtitanAdapter;
+
+// In the order of the documentation.
+std::span<const FrameworkAdapter* const> FrameworkAdapters();
+
+// Returns the adapter of a framework; null for any other name.
+const FrameworkAdapter* FindFrameworkAdapter(std::string_view framework);
+
+// Returns whether a line of the text begins so.
+bool HasLineThatBegins(std::string_view text, std::string_view with);
+
+}  // namespace autocfg

@@ -1,0 +1,35 @@
+// DeepSpeed: names of its options that say something of model, workload or plan, its writer and its reader.
+#pragma once
+
+#include <string_view>
+
+#include "search/frameworks/export_target.h"
+#include "search/frameworks/run_draft.h"
+
+namespace autocfg {
+
+inline constexpr std::string_view kDeepSpeed = "deepspeed";
+inline constexpr std::string_view kDeepSpeedVersion = "0.19";
+
+namespace deepspeed {
+inline constexpr std::string_view kGlobalBatch = "train_batch_size";
+inline constexpr std::string_view kMicroBatch = "train_micro_batch_size_per_gpu";
+inline constexpr std::string_view kMicrobatches = "gradient_accumulation_steps";
+inline constexpr std::string_view kStage = "zero_optimization.stage";
+inline constexpr std::string_view kGradOverlap = "zero_optimization.overlap_comm";
+inline constexpr std::string_view kPrefetch = "zero_optimization.stage3_prefetch_bucket_size";
+inline constexpr std::string_view kShards = "zero_optimization.mics_shard_size";
+inline constexpr std::string_view kTp = "tensor_parallel.autotp_size";
+inline constexpr std::string_view kTpOverlap = "tensor_parallel.tp_overlap_comm";
+inline constexpr std::string_view kPp = "pipeline.stages";
+inline constexpr std::string_view kRecompute = "pipeline.activation_checkpoint_interval";
+inline constexpr std::string_view kChosenLater = "auto";  // by the Trainer of Hugging Face
+}  // namespace deepspeed
+
+// JSON, which says nothing of the model: the user's script builds that. Source: deepspeed/runtime/config.py
+// at 029f12b3c6b9, zero/config.py at 1b88ac366fc9.
+void CheckDeepSpeed(const ExportedRun& run, Refusals& refuse);
+ExportedFile WriteDeepSpeed(const ExportedRun& run);
+void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft& run);
+
+}  // namespace autocfg

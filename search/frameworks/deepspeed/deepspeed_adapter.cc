@@ -1,0 +1,92 @@
+#include "search/frameworks/adapter.h"
+#include "search/frameworks/deepspeed/deepspeed.h"
+#include "search/frameworks/plan_rules.h"
+
+namespace autocfg {
+namespace {
+
+constexpr LegalityRule kDeepSpeedRules[] = {
+    {kCannot, "schedule", kReads<"pp", "schedule">,
+     [](const PlanCase& c) { return c.plan.pp > 1 && c.plan.schedule != Schedule::kOneFOneB; },
+     [](const PlanCase& c) { return SaysSchedule(c, "1f1b"); }},
+    {kCannot, "equal_stages", kReads<"pp", "split">,
+     [](const PlanCase& c) { return c.plan.pp > 1 && c.plan.split != SplitMode::kEven; },
+     Says<"split (it balances stages itself)">},
+    {kCannot, "tensor_with_pipeline", kReads<"tp", "pp">,
+     [](const PlanCase& c) { return c.plan.tp > 1 && c.plan.pp > 1; }, Says<"tp and pp together">},
+    {kCannot, "tensor_with_parameters", kReads<"tp", "zero">,
+     [](const PlanCase& c) { return c.plan.tp > 1 && c.plan.zero_stage == 3; }, Says<"tp with zero=3">},
+    {kCannot, "sequence", kReads<"tp", "sp">, [](const PlanCase& c) { return SplitsSequence(c.plan); },
+     Says<"sp=1 (its sequence parallelism is another)">},
+    {kCannot, "overlapped_replicas", kReads<"zero", "pp", "grad_overlap">,
+     [](const PlanCase& c) { return c.plan.grad_overlap && (c.plan.zero_stage < 2 || c.plan.pp > 1); },
+     Says<"grad_overlap=1 without zero=2 or 3">},
+    {kCannot, "overlapped_gathering", kReads<"zero", "param_overlap">,
+     [](const PlanCase& c) { return c.plan.param_overlap && c.plan.zero_stage != 3; },
+     Says<"param_overlap=1 without zero=3">},
+    {kCannot, "partial_shards", kReads<"zero", "dp_shard", "dp">,
+     [](const PlanCase& c) { return HasPartialShards(c.plan) && c.plan.zero_stage != 3; },
+     [](const PlanCase& c) { return fmt::format("dp_shard with zero={}", c.plan.zero_stage); }},
+    {kCannot, "messages", kReads<"p2p_overlap">, [](const PlanCase& c) { return c.plan.p2p_overlap; },
+     Says<"p2p_overlap=1">},
+    {kCannot, "selective", kReads<"recompute">,
+     [](const PlanCase& c) { return c.plan.recompute == Recompute::kSelective; },
+     Says<"recompute=selective">},
+    {kCannot, "full_layers", kReads<"recompute">,
+     [](const PlanCase& c) { return c.plan.recompute_layers > 0; }, SaysFullLayers},
+};
+
+constexpr HarmlessSetting kDeepSpeedHarmless[] = {
+    {"activation_checkpointing.contiguous_memory_optimization "
+     "activation_checkpointing.number_checkpoints "
+     "activation_checkpointing.synchronize_checkpoint_boundary",
+     "recomputation is the script's"},
+    {"activation_checkpointing.profile", "it is of logs"},
+    {"aio.* zero_optimization.offload_optimizer.* zero_optimization.offload_param.*", kOfOffload},
+    {"autotuning.*", "it is of its own search"},
+    {"checkpoint.*", kOfCheckpoints},
+    {"elasticity.*", "it says nothing unless elasticity.enabled, which is refused"},
+    {"pipeline.partition", "stages are read as balanced"},
+    {"pipeline.seed_layers", "it is of the initial weights"},
+    {"pipeline.pipe_partitioned pipeline.grad_partitioned",
+     "it says nothing without tensor parallelism in a pipeline"},
+    {"pipeline.use_reentrant", "both ways recompute the same"},
+    {"seq_parallel_comm_data_type", kOfContext},
+    {"tensor_parallel.preset_model tensor_parallel.partition_config*", "the model is --model"},
+    {"zero_optimization.stage3_*", "it is a size of buffers"},
+    {"zero_optimization.legacy_stage1", "it is another way of the same stage"},
+};
+
+constexpr SayingSetting kDeepSpeedSaying[] = {
+    {"tp", deepspeed::kTp},          {"pp", deepspeed::kPp},
+    {"mbs", deepspeed::kMicroBatch}, {"recompute", deepspeed::kRecompute},
+    {"zero", deepspeed::kStage},
+};
+
+}  // namespace
+
+constexpr FrameworkAdapter kDeepSpeedAdapter = {
+    .target = {kDeepSpeed, "JSON of DeepSpeed, without the model", "deepspeed.json", kDeepSpeedVersion,
+               &CheckDeepSpeed, &WriteDeepSpeed},
+    .rules = kDeepSpeedRules,
+    .read = &ReadDeepSpeed,
+    .saying = kDeepSpeedSaying,
+    .harmless = kDeepSpeedHarmless,
+    .form = SettingsForm::kJson,
+    .recognizes =
+        [](std::string_view text) {
+          const auto has = [&](std::string_view key) {
+            return text.find(fmt::format("\"{}\"", key)) != text.npos;
+          };
+          const bool own = has("best") && has("model");
+          return !own &&
+                 (has(deepspeed::kGlobalBatch) || has(deepspeed::kMicroBatch) || has("zero_optimization"));
+        },
+    .global_batch = deepspeed::kGlobalBatch,
+    .script_says =
+        [](std::string_view option, const ParallelPlan& plan) {
+          return option == "attention" || (option == "recompute" && plan.pp == 1);
+        },
+};
+
+}  // namespace autocfg

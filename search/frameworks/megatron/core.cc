@@ -1,0 +1,179 @@
+#include "search/frameworks/megatron/core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "search/plan/model_stages.h"
+
+namespace autocfg {
+namespace {
+
+// The tanh form comes with the kernel that adds the biases; without biases it is the erf form. Of other
+// functions, each framework says which it has.
+bool IsItsGelu(const ModelSpec& model) {
+  if (model.activation == Activation::kGelu) return model.mlp_bias;
+  return model.activation != Activation::kGeluErf || !model.mlp_bias;
+}
+
+}  // namespace
+
+CoreBiases CoreBiasesOf(const ModelSpec& model) {
+  if (model.attention_out_bias != model.mlp_bias) return CoreBiases::kOther;
+  if (model.mlp_bias) return model.qkv_bias ? CoreBiases::kAll : CoreBiases::kOther;
+  return model.qkv_bias ? CoreBiases::kQkvOnly : CoreBiases::kNone;
+}
+
+void CheckCoreModel(const ModelSpec& model, Refusals& refuse) {
+  refuse.UnlessModel(IsItsGelu(model),
+                     fmt::format("activation={} {} biases (it has gelu with them, gelu_erf without)",
+                                 Name(model.activation), model.mlp_bias ? "with" : "without"));
+  refuse.UnlessModel(model.position != Position::kAlibi, "position=alibi");
+  refuse.UnlessModel(model.position != Position::kRope || model.rope_theta == std::floor(model.rope_theta),
+                     fmt::format("rope_theta={} (it takes whole numbers)", model.rope_theta));
+  refuse.UnlessModel(CoreBiasesOf(model) != CoreBiases::kOther,
+                     "biases of some linear layers (it has those of all, of q, k and v, or none)");
+  refuse.UnlessModel(
+      model.qk_norm == QkNorm::kNone || (model.qk_norm == QkNorm::kHead && model.norm == Norm::kRmsNorm),
+      fmt::format("qk_norm={} with norm={} (it norms each head, in the way of the other norms)",
+                  Name(model.qk_norm), Name(model.norm)));
+  refuse.UnlessModel(model.norm_placement == NormPlacement::kPre,
+                     fmt::format("norm_placement={}", Name(model.norm_placement)));
+  refuse.UnlessModel(!model.parallel_residual, "parallel_residual");
+  refuse.UnlessModel(!model.embedding_norm, "embedding_norm");
+  refuse.UnlessModel(model.embedding_scale == 1, "embedding_scale");
+  refuse.UnlessModel(model.attention_scale == 0, "attention_scale");
+  refuse.UnlessModel(model.residual_scale == 1, "residual_scale");
+  refuse.UnlessModel(model.logit_scale == 1, "logit_scale");
+  refuse.UnlessModel(model.attention_softcap == 0 && model.output_softcap == 0, "soft caps");
+  refuse.UnlessModel(model.sliding_window == 0, "sliding_window");
+  refuse.UnlessModel(model.no_rope_layer_interval == 0, "no_rope_layer_interval");
+}
+
+void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run) {
+  ModelSpec& model = run.model;
+  model.layers = read.Required(names.layers);
+  model.hidden = read.Required(names.hidden);
+  model.heads = read.Required(names.heads);
+  model.head_dim = read.Whole(names.head_dim, 0);
+  model.max_seq_len = read.Whole(names.max_seq_len, run.workload.seq_len);
+  if (const std::int64_t tokens = read.Whole(names.seq_len, 0);
+      tokens == run.workload.seq_len && model.max_seq_len < tokens) {
+    read.Fail(*read.Find(names.max_seq_len), fmt::format("is {}, below {} {}; change one of them",
+                                                         model.max_seq_len, names.seq_len, tokens));
+  }
+  const std::string norm = read.Text(names.norm, names.layer_norm);
+  if (norm != names.layer_norm && norm != names.rms_norm && norm != "layernorm1p") {
+    read.Fail(*read.Find(names.norm), fmt::format("is '{}'; only {} and {} can be read",
+                                                  base::Printable(norm), names.layer_norm, names.rms_norm));
+  }
+  model.norm = norm == names.rms_norm ? Norm::kRmsNorm : Norm::kLayerNorm;
+  model.norm_eps = read.Real(names.norm_eps, 1e-5);
+  model.qk_norm = read.Flag(names.qk_norm) ? QkNorm::kHead : QkNorm::kNone;
+  model.vocab_multiple = read.Whole(names.vocab_multiple, 128);
+  model.init_std = read.Real(names.init_std, 0.02);
+  const std::string position = read.Text(names.position, kLearnedPositions);
+  if (position == kRotaryPositions) {
+    model.position = Position::kRope;
+    model.rope_theta = read.Real(names.rotary_base, 10000);
+    model.partial_rotary_factor = read.Real(names.rotary_share, 1);
+  } else if (position == kLearnedPositions || position == kNoPositions) {
+    model.position = position == kLearnedPositions ? Position::kLearned : Position::kNone;
+    (void)read.Find(names.rotary_base);
+    (void)read.Find(names.rotary_share);
+  } else {
+    read.Fail(*read.Find(names.position),
+              fmt::format("is '{}', which is not modelled; only {}, {} and {} can be read",
+                          base::Printable(position), kLearnedPositions, kRotaryPositions, kNoPositions));
+  }
+  // A mixture's other settings say nothing without its size.
+  read.RefuseIfOn(names.experts, "mixtures of experts are not modelled");
+}
+
+void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run) {
+  ParallelPlan& plan = run.plan;
+  read.RefuseAboveOne(names.expert_parallel, "expert parallelism is not modelled");
+  read.RefuseAboveOne(names.context_parallel, "context parallelism is not modelled");
+  plan.tp = read.Whole(names.tp, 1);
+  plan.pp = read.Whole(names.pp, 1);
+  SetDataRanks(names.tp, read, run);
+  plan.micro_batch = read.Required(names.micro_batch);
+  run.workload.global_batch = read.Whole(names.global_batch, Times(plan.micro_batch, plan.dp));
+  if (!read.Has(names.global_batch)) NoteDefaultBatch(names.global_batch, read, run);
+  CheckBatch(names.global_batch, read, run);
+  plan.sequence_parallel = read.Flag(names.sp) && plan.tp > 1;
+  ReadTensorOverlap(names.tp_overlap, read, run);
+  if (plan.tp_overlap > 1 && !plan.sequence_parallel)
+    read.Fail(*read.Find(names.tp_overlap), fmt::format("needs {}; add it", names.sp));
+  const std::string attention = read.Text(names.attention, kChosenLater);
+  const bool chosen_later = attention == kChosenLater,
+             unfused = attention == kUnfusedAttention || attention == "local",
+             fp32 = Name(run.workload.precision) == "fp32";
+  if (fp32 && !chosen_later && !unfused) {
+    read.Fail(*read.Find(names.attention),
+              fmt::format("is {}, which takes 16 bits, and the run is in fp32; give {}",
+                          base::Printable(attention), kUnfusedAttention));
+  }
+  // The framework has one kind for fp32.
+  if (chosen_later && !fp32) run.unsaid.emplace_back("attention");
+  plan.attention = unfused || (chosen_later && fp32) ? Attention::kUnfused : Attention::kFused;
+}
+
+void SetSelective(const Setting& setting, SettingReader& read, RunDraft& run) {
+  run.plan.recompute = run.plan.attention == Attention::kFused ? Recompute::kNone : Recompute::kSelective;
+  if (run.plan.attention == Attention::kFused) {
+    read.NoteOf(setting,
+                "is selective, and fused attention keeps no scores to recompute: read as recompute=none");
+  }
+}
+
+void ReadCoreRecompute(const CoreNames& names, SettingReader& read, RunDraft& run) {
+  ParallelPlan& plan = run.plan;
+  const std::string granularity = read.Text(names.recompute, "none");
+  const Setting* method = read.Known(names.recompute_method);
+  const std::int64_t layers = read.Whole(names.recompute_layers, 0, 0);
+  if (granularity == "none") return;
+  if (granularity == kSelectiveRecompute) {
+    if (method != nullptr) {
+      read.Fail(*method, fmt::format("contradicts {} {} of line {}; leave it out", names.recompute,
+                                     granularity, read.text().Line(read.Find(names.recompute)->at)));
+    }
+    SetSelective(*read.Find(names.recompute), read, run);
+    return;
+  }
+  if (granularity != kFullRecompute) {
+    read.Fail(*read.Find(names.recompute),
+              fmt::format("is '{}'; give full or selective", base::Printable(granularity)));
+    return;
+  }
+  plan.recompute = Recompute::kFull;
+  if (method == nullptr) {
+    read.Fail(*read.Find(names.recompute),
+              fmt::format("is full, and {} is missing; add uniform or block", names.recompute_method));
+    return;
+  }
+  const std::string how = method->values.empty() ? "" : method->values.front();
+  if (how == kUniformRecompute) {
+    if (layers > 1) {
+      read.NoteOf(
+          *method,
+          fmt::format("keeps an input for every {} layers; autocfg counts one for each layer", layers));
+    }
+  } else if (how == kBlockRecompute) {
+    const std::int64_t stages = std::max<std::int64_t>(1, StageCount(plan));
+    const std::int64_t most = plan.split == SplitMode::kExplicit && !plan.split_layers.empty()
+                                  ? *std::max_element(plan.split_layers.begin(), plan.split_layers.end())
+                                  : run.model.layers / stages;
+    if (layers == 0) {
+      plan.recompute = Recompute::kNone;
+    } else {
+      plan.recompute_layers = layers < most ? layers : 0;
+    }
+  } else {
+    read.Fail(*method, fmt::format("is '{}'; give uniform or block", base::Printable(how)));
+  }
+}
+
+}  // namespace autocfg

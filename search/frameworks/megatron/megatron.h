@@ -1,0 +1,76 @@
+// Megatron-LM: names of its options that say something of model, workload or plan, its writer and its reader.
+#pragma once
+
+#include <string_view>
+
+#include "search/frameworks/export_target.h"
+#include "search/frameworks/megatron/core.h"
+
+namespace autocfg {
+
+inline constexpr std::string_view kMegatron = "megatron";
+inline constexpr std::string_view kMegatronVersion = "core 0.15";
+
+inline constexpr CoreNames kMegatronNames = {.layers = "--num-layers",
+                                             .hidden = "--hidden-size",
+                                             .ffn_hidden = "--ffn-hidden-size",
+                                             .heads = "--num-attention-heads",
+                                             .kv_heads = "--num-query-groups",
+                                             .head_dim = "--kv-channels",
+                                             .seq_len = "--seq-length",
+                                             .max_seq_len = "--max-position-embeddings",
+                                             .norm = "--normalization",
+                                             .layer_norm = "LayerNorm",
+                                             .rms_norm = "RMSNorm",
+                                             .norm_eps = "--norm-epsilon",
+                                             .position = "--position-embedding-type",
+                                             .rotary_base = "--rotary-base",
+                                             .rotary_share = "--rotary-percent",
+                                             .qk_norm = "--qk-layernorm",
+                                             .vocab_multiple = "--make-vocab-size-divisible-by",
+                                             .init_std = "--init-method-std",
+                                             .tp = "--tensor-model-parallel-size",
+                                             .pp = "--pipeline-model-parallel-size",
+                                             .sp = "--sequence-parallel",
+                                             .micro_batch = "--micro-batch-size",
+                                             .global_batch = "--global-batch-size",
+                                             .recompute = "--recompute-granularity",
+                                             .recompute_method = "--recompute-method",
+                                             .recompute_layers = "--recompute-num-layers",
+                                             .attention = "--attention-backend",
+                                             .tp_overlap = "--tp-comm-overlap",
+                                             .context_parallel = "--context-parallel-size",
+                                             .expert_parallel = "--expert-model-parallel-size",
+                                             .experts = "--num-experts"};
+
+namespace megatron {
+inline constexpr std::string_view kGroupedQueries = "--group-query-attention";
+inline constexpr std::string_view kSwiGlu = "--swiglu";
+inline constexpr std::string_view kRopeScaling = "--use-rope-scaling";
+inline constexpr std::string_view kNoBiases = "--disable-bias-linear";
+inline constexpr std::string_view kQkvBiases = "--add-qkv-bias";
+inline constexpr std::string_view kUntied = "--untie-embeddings-and-output-weights";
+inline constexpr std::string_view kVocab = "--vocab-size";
+inline constexpr std::string_view kTokenizer = "--tokenizer-type";
+inline constexpr std::string_view kNullTokenizer = "NullTokenizer";
+inline constexpr std::string_view kLayout = "--pipeline-model-parallel-layout";
+inline constexpr std::string_view kLayersPerStage = "--num-layers-per-virtual-pipeline-stage";
+inline constexpr std::string_view kPlainMessages = "--no-overlap-p2p-communication";
+inline constexpr std::string_view kBf16 = "--bf16";
+inline constexpr std::string_view kFp16 = "--fp16";
+inline constexpr std::string_view kFsdp = "--use-megatron-fsdp";
+inline constexpr std::string_view kSharding = "--data-parallel-sharding-strategy";
+inline constexpr std::string_view kShardsGradients = "optim_grads";
+inline constexpr std::string_view kShardsParameters = "optim_grads_params";
+inline constexpr std::string_view kShardsStates = "--use-distributed-optimizer";
+inline constexpr std::string_view kInstances = "--num-distributed-optimizer-instances";
+inline constexpr std::string_view kGradOverlap = "--overlap-grad-reduce";
+inline constexpr std::string_view kParamOverlap = "--overlap-param-gather";
+}  // namespace megatron
+
+// Flags of pretrain_gpt.py. Source: megatron/training/arguments.py at 000c4ac24f61.
+void CheckMegatron(const ExportedRun& run, Refusals& refuse);
+ExportedFile WriteMegatron(const ExportedRun& run);
+void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& run);
+
+}  // namespace autocfg

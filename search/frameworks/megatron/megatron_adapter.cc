@@ -1,0 +1,91 @@
+#include "search/frameworks/adapter.h"
+#include "search/frameworks/megatron/megatron.h"
+
+namespace autocfg {
+namespace {
+
+constexpr LegalityRule kMegatronRules[] = {
+    kCoreSchedule,
+    kCoreChunks,
+    kCoreMessageParts,
+    kCoreGathering,
+    kCoreAttention,
+    {kCannot, "fsdp_overlap", kReads<"zero", "grad_overlap", "param_overlap">,
+     [](const PlanCase& c) {
+       return c.plan.zero_stage >= 2 &&
+              (!c.plan.grad_overlap || (c.plan.zero_stage == 3 && !c.plan.param_overlap));
+     },
+     [](const PlanCase& c) {
+       return fmt::format("zero={} without overlap (its FSDP overlaps what it shards)", c.plan.zero_stage);
+     }},
+    {kCannot, "fsdp_shard", kReads<"zero", "dp_shard", "dp">,
+     [](const PlanCase& c) { return c.plan.zero_stage >= 2 && HasPartialShards(c.plan); },
+     [](const PlanCase& c) { return fmt::format("zero={} with dp_shard", c.plan.zero_stage); }},
+    kCoreMessages,
+    kCorePairOfStages};
+
+constexpr HarmlessSetting kMegatronHarmless[] = {
+    {"--ckpt-* --no-ckpt-* --dist-ckpt-* --distrib-optim-fully-reshardable-mem-efficient "
+     "--no-strict-fsdp-dtensor-load --non-persistent-*",
+     kOfCheckpoints},
+    {"--data-parallel-random-init", "it is of the initial weights"},
+    {"--no-async-tensor-model-parallel-allreduce --async-tensor-model-parallel-allreduce",
+     "the framework ignores it"},
+    {"--no-overlap-grad-reduce --no-overlap-param-gather --no-sequence-parallel "
+     "--no-recompute-activations",
+     kSaysDefault},
+    {"--no-scatter-gather-tensors-in-pipeline", "its core ignores it: sequence parallelism decides"},
+    {"--pipeline-model-parallel-comm-backend", "it names the library that sends"},
+    {"--tp-comm-overlap-* --disable-tp-comm-overlap-*", kOfTensorOverlap},
+    {"--overlap-param-gather-with-optimizer-step", kOfPrefetch, /*noted=*/true},
+    {"--overlap-p2p-communication-warmup-flush",
+     "is left out: messages of warm-up and flush are predicted as without it", /*noted=*/true},
+    {"--fsdp-double-buffer", "is left out: its second buffer is not counted", /*noted=*/true},
+    {"--keep-fp8-transpose-cache-when-using-custom-fsdp", "is left out: its cache is not counted",
+     /*noted=*/true},
+    {"--torch-fsdp2-*", "it says nothing without --use-torch-fsdp2, which is refused"},
+    {"--hierarchical-context-parallel-sizes", kOfContext},
+    {"--moe-* --expert-tensor-parallel-size --overlap-moe-expert-parallel-comm --enable-expert-bias",
+     kOfMixtures},
+    {"--optimizer-offload-fraction --overlap-cpu-optimizer-d2h-h2d "
+     "--use-torch-optimizer-for-cpu-offload --cpu-offloading-activations --cpu-offloading-weights",
+     kOfOffload},
+    {"--inference-*", "it is of inference"},
+    {"--rl-*", "it is of reinforcement learning, which another program does"},
+    {"--eval-*", "it is of validation"},
+};
+
+constexpr auto kMegatronSaying = CoreSaying(kMegatronNames, megatron::kShardsStates);
+
+constexpr std::string_view kStageSpellings[] = {
+    // The first two are what its writer says.
+    megatron::kLayersPerStage,
+    megatron::kLayout,
+    "--num-virtual-stages-per-pipeline-rank",
+    "--decoder-first-pipeline-num-layers",
+    "--decoder-last-pipeline-num-layers",
+    "--account-for-embedding-in-pipeline-split",
+    "--account-for-loss-in-pipeline-split"};
+constexpr std::string_view kRecomputeSpellings[] = {kMegatronNames.recompute, "--recompute-activations"};
+constexpr std::string_view kFsdpSpellings[] = {megatron::kFsdp, "--use-custom-fsdp"};
+constexpr std::span<const std::string_view> kMegatronSpellings[] = {kStageSpellings, kRecomputeSpellings,
+                                                                    kFsdpSpellings};
+
+}  // namespace
+
+constexpr FrameworkAdapter kMegatronAdapter = {
+    .target = {kMegatron, "flags of Megatron-LM, an option a line", "megatron.args", kMegatronVersion,
+               &CheckMegatron, &WriteMegatron},
+    .rules = kMegatronRules,
+    .read = &ReadMegatron,
+    .saying = kMegatronSaying,
+    .harmless = kMegatronHarmless,
+    .form = SettingsForm::kFlags,
+    .marker = kMegatronNames.micro_batch,
+    .recognizes = [](std::string_view text) { return text.find(kMegatronNames.micro_batch) != text.npos; },
+    .global_batch = kMegatronNames.global_batch,
+    .spellings = kMegatronSpellings,
+    .refuses_environment = megatron::kFsdp,
+};
+
+}  // namespace autocfg

@@ -1,0 +1,50 @@
+// What the rules of the frameworks consist of (FrameworkAdapter::rules). Rules that read options of the
+// layout beside later ones are last in a table: a search checks them plan by plan. Pure functions.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "search/plan/legality.h"
+#include "search/plan/plan_options.h"
+
+namespace autocfg {
+
+// A string literal as an argument of kReads and Says.
+template <std::size_t size>
+struct LiteralText {
+  constexpr LiteralText(const char (&literal)[size]) {  // NOLINT(google-explicit-constructor)
+    std::copy_n(literal, size, text);
+  }
+  char text[size] = {};
+};
+
+// The options that a rule reads: kReads<"pp", "schedule">.
+template <LiteralText... names>
+inline constexpr std::array<std::string_view, sizeof...(names)> kReads = {names.text...};
+
+// Explains with the same text whatever the plan is.
+template <LiteralText what>
+std::string Says(const PlanCase&) {
+  return what.text;
+}
+
+inline constexpr IllegalReason kCannot = IllegalReason::kNotExpressible;  // of each rule
+
+inline bool IsFp32(const PlanCase& c) { return Name(c.workload.precision) == "fp32"; }
+inline bool HasPartialShards(const ParallelPlan& plan) {
+  return plan.zero_stage > 0 && StateShards(plan) != plan.dp;
+}
+inline std::string SaysSchedule(const PlanCase& c, std::string_view has) {
+  return fmt::format("schedule={} (it has {})", Name(c.plan.schedule), has);
+}
+inline std::string SaysFullLayers(const PlanCase& c) {
+  return fmt::format("recompute=full:{}", c.plan.recompute_layers);
+}
+
+}  // namespace autocfg
