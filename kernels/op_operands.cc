@@ -1,300 +1,263 @@
 #include "kernels/op_operands.h"
 
-#include <algorithm>
+#include <cstddef>
 #include <stdexcept>
-#include <string>
 
 #include "search/ops/memory_sizes.h"
 
 namespace autocfg {
 namespace {
 
-using enum OperandKind;
+constexpr Operand Own(std::string_view name, std::string_view shape) {
+  return {name, OperandKind::kCompute, shape};
+}
+constexpr Operand Grad(std::string_view name, std::string_view shape) {
+  return {name, OperandKind::kGradient, shape};
+}
+constexpr Operand Stat(std::string_view name, std::string_view shape) {
+  return {name, OperandKind::kStatistics, shape};
+}
+constexpr Operand Ids(std::string_view name) { return {name, OperandKind::kTokenIds, "T"}; }
+constexpr Operand Sum(std::string_view name) { return {name, OperandKind::kScalar, "1"}; }
+constexpr Operand Optional(Operand operand) {
+  operand.presence = Presence::kIfDescribed;
+  return operand;
+}
+constexpr Operand Open(Operand operand) {
+  operand.open = true;
+  return operand;
+}
 
-// c = op(a) op(b), and what the epilogue adds.
-Operands OfMatmul(const OpDesc& op) {
-  const std::int64_t m = op.dims[0], n = op.dims[1], k = op.dims[2];
-  Operands found;
-  const auto add_bias = [&] {
-    if (op.epilogue == Epilogue::kBias || op.bias) {
-      found.Add("bias", kCompute, {n});
-    } else {
-      found.AddAbsent("bias");
-    }
-  };
+// c = op(a) op(b).
+std::span<const Operand> OfPlainProduct(bool transpose_a, bool transpose_b) {
+  static constexpr Operand kA = Own("a", "mk"), kTurnedA = Own("a (transposed)", "km");
+  static constexpr Operand kB = Own("b", "kn"), kTurnedB = Own("b (transposed)", "nk");
+  static constexpr Operand kC{"c", OperandKind::kResult, "mn"}, kGradientC = Grad("c", "mn");
+  static constexpr Operand kForms[2][2][3] = {{{kA, kB, kC}, {kA, kTurnedB, kC}},
+                                              {{kTurnedA, kB, kGradientC}, {kTurnedA, kTurnedB, kGradientC}}};
+  return kForms[transpose_a ? 1 : 0][transpose_b ? 1 : 0];
+}
+
+std::span<const Operand> OfProduct(const OpDesc& op) {
   switch (op.epilogue) {
-    case Epilogue::kNone:
-      found.Add(op.transpose_a ? "a (transposed)" : "a", kCompute,
-                {op.transpose_a ? k : m, op.transpose_a ? m : k});
-      found.Add(op.transpose_b ? "b (transposed)" : "b", kCompute,
-                {op.transpose_b ? n : k, op.transpose_b ? k : n});
-      found.Add("c", op.transpose_a ? kGradient : kResult, {m, n});
-      return found;
-    case Epilogue::kBias:
-      found.Add("a", kCompute, {m, k});
-      found.Add("b", kCompute, {k, n});
-      add_bias();
-      found.Add("c", kCompute, {m, n});
-      return found;
-    case Epilogue::kActivation:
-      found.Add("a", kCompute, {m, k});
-      found.Add("b", kCompute, {k, n});
-      add_bias();
-      found.Add("pre", kCompute, {m, n});
-      found.Add("y", kCompute, {m, n});
-      return found;
-    case Epilogue::kActivationGradient:
-      found.Add("dy", kCompute, {m, k});
-      found.Add("b (transposed)", kCompute, {n, k});
-      found.Add("pre", kCompute, {m, n});
-      found.Add("dpre", kCompute, {m, n});
-      return found;
-    case Epilogue::kBiasGradient:
-      found.Add("x (transposed)", kCompute, {k, m});
-      found.Add("dy", kCompute, {k, n});
-      found.Add("dw", kGradient, {m, n});
-      found.Add("dbias", kGradient, {n});
-      return found;
-    case Epilogue::kResidual:
-      found.Add("a", kCompute, {m, k});
-      found.Add("b", kCompute, {k, n});
-      add_bias();
-      found.Add("residual", kCompute, {m, n});
-      found.Add("c", kCompute, {m, n});
-      return found;
+    case Epilogue::kNone: return OfPlainProduct(op.transpose_a, op.transpose_b);
+    case Epilogue::kBias: {
+      static constexpr Operand kRow[] = {Own("a", "mk"), Own("b", "kn"), Own("bias", "n"), Own("c", "mn")};
+      return kRow;
+    }
+    case Epilogue::kActivation: {
+      static constexpr Operand kRow[] = {Own("a", "mk"), Own("b", "kn"), Optional(Own("bias", "n")),
+                                         Own("pre", "mn"), Own("y", "mn")};
+      return kRow;
+    }
+    case Epilogue::kActivationGradient: {
+      static constexpr Operand kRow[] = {Own("dy", "mk"), Own("b (transposed)", "nk"), Own("pre", "mn"),
+                                         Own("dpre", "mn")};
+      return kRow;
+    }
+    case Epilogue::kBiasGradient: {
+      static constexpr Operand kRow[] = {Own("x (transposed)", "km"), Own("dy", "kn"), Grad("dw", "mn"),
+                                         Grad("dbias", "n")};
+      return kRow;
+    }
+    case Epilogue::kResidual: {
+      static constexpr Operand kRow[] = {Own("a", "mk"), Own("b", "kn"), Optional(Own("bias", "n")),
+                                         Own("residual", "mn"), Own("c", "mn")};
+      return kRow;
+    }
   }
   throw std::logic_error("unknown epilogue");
 }
 
-Operands OfNorm(const OpDesc& op) {
-  const std::int64_t t = op.dims[0], h = op.dims[1];
-  const bool layer = op.kind == OpKind::kLayerNormForward || op.kind == OpKind::kLayerNormBackward;
-  const bool forward = op.kind == OpKind::kLayerNormForward || op.kind == OpKind::kRmsNormForward;
-  Operands found;
-  if (!forward) found.Add("dy", kCompute, {t, h});
-  found.Add("x", kCompute, {t, h});
-  found.Add("gamma", kCompute, {h});
-  if (forward && layer) found.Add("beta", kCompute, {h});
-  if (forward) found.Add("y", kCompute, {t, h});
-  if (layer) found.Add("mean", kStatistics, {t});
-  found.Add("rstd", kStatistics, {t});
-  if (forward) return found;
-  found.Add("dx", kCompute, {t, h});
-  found.Add("dgamma", kGradient, {h});
-  if (layer) found.Add("dbeta", kGradient, {h});
-  return found;
-}
-
-Operands OfHeadNorm(const OpDesc& op) {
-  const std::int64_t t = op.dims[0], n = op.dims[1], d = op.dims[2], g = op.dims[3];
-  const bool forward = op.kind == OpKind::kHeadNormForward;
-  Operands found;
-  found.Add(forward ? "qkv" : "dqkv", kCompute, {t, (n + 2 * g) * d});
-  if (!forward) found.Add("raw", kCompute, {t, (n + g) * d});
-  found.Add("gamma_q", kCompute, {d});
-  found.Add("gamma_k", kCompute, {d});
-  if (forward) found.Add("raw", kCompute, {t, (n + g) * d});
-  found.Add("rstd", kStatistics, {t, n + g});
-  if (forward) return found;
-  found.Add("dgamma_q", kGradient, {d});
-  found.Add("dgamma_k", kGradient, {d});
-  return found;
-}
-
-Operands OfQkNorm(const OpDesc& op) {
-  const std::int64_t t = op.dims[0], n = op.dims[1], d = op.dims[2], g = op.dims[3];
-  const bool forward = op.kind == OpKind::kQkSquares || op.kind == OpKind::kQkNormForward;
-  Operands found;
-  found.Add(forward ? "qkv" : "dqkv", kCompute, {t, (n + 2 * g) * d});
-  if (op.kind == OpKind::kQkSquares) {
-    found.Add("sums", kStatistics, {t, 2});
-    return found;
-  }
-  if (!forward) found.Add("raw", kCompute, {t, (n + g) * d});
-  found.Add("gamma_q", kCompute, {n * d});
-  found.Add("gamma_k", kCompute, {g * d});
-  if (forward) found.Add("raw", kCompute, {t, (n + g) * d});
-  found.Add("rstd", kStatistics, {t, 2});
-  if (forward) return found;
-  found.Add("products", kStatistics, {t, 2});
-  if (op.kind == OpKind::kQkProducts) return found;
-  found.Add("dgamma_q", kGradient, {n * d});
-  found.Add("dgamma_k", kGradient, {g * d});
-  return found;
-}
-
-Operands OfAttention(const OpDesc& op) {
-  const auto [b, s, n, d, g] = op.dims;
-  const std::int64_t width = (n + 2 * g) * d;
-  Operands found;
-  found.Add("qkv", kCompute, {b, s, width});
-  found.Add("out", kCompute, {b, s, n * d});
-  found.Add("lse", kStatistics, {b, n, s});
-  if (op.kind == OpKind::kAttentionBackward) {
-    found.Add("dout", kCompute, {b, s, n * d});
-    found.Add("dqkv", kCompute, {b, s, width});
-  }
-  found.Add("workspace", kStatistics, {AttentionWorkspaceElements(s, d)});
-  return found;
-}
-
-Operands OfUnfusedAttention(const OpDesc& op) {
-  const auto [b, s, n, d, g] = op.dims;
-  const std::int64_t width = (n + 2 * g) * d;
-  Operands found;
-  found.Add("qkv", kCompute, {b, s, width});
-  found.Add("probabilities", kCompute, {b, n, s, s});
-  found.Add("out", kCompute, {b, s, n * d});
-  if (op.kind == OpKind::kUnfusedAttentionForward) return found;
-  found.Add("dout", kCompute, {b, s, n * d});
-  found.Add("dqkv", kCompute, {b, s, width});
-  found.Add("dscores", kCompute, {b, n, s, s});
-  return found;
-}
-
-Operands OfCrossEntropy(const OpDesc& op) {
-  const std::int64_t t = op.dims[0], v = op.dims[1];
-  Operands found;
-  switch (op.kind) {
-    case OpKind::kCrossEntropy:
-      found.Add("logits", kCompute, {t, v});
-      found.Add("targets", kTokenIds, {t});
-      found.Add("loss", kScalar, {1});
-      return found;
-    case OpKind::kCrossEntropyForward:
-      found.Add("logits", kCompute, {t, v});
-      found.Add("targets", kTokenIds, {t});
-      found.Add("max", kStatistics, {t});
-      found.Add("sums", kStatistics, {2, t});
-      return found;
-    case OpKind::kCrossEntropyBackward:
-      found.Add("logits", kCompute, {t, v});
-      found.Add("sums", kStatistics, {2, t});
-      found.Add("targets", kTokenIds, {t});
-      return found;
-    default:
-      found.Add("max", kStatistics, {t});
-      found.Add("sums", kStatistics, {2, t});
-      if (op.kind == OpKind::kCrossEntropyLoss) found.Add("loss", kScalar, {1});
-      return found;
-  }
-}
-
 }  // namespace
 
-void Operands::Add(std::string_view name, OperandKind kind, std::initializer_list<std::int64_t> shape) {
-  if (count_ == kMost) throw std::logic_error("an op has more operands than Operands takes");
-  Operand& operand = list_.at(count_++);
-  operand.name = name;
-  operand.kind = kind;
-  operand.rank = static_cast<int>(shape.size());
-  std::copy(shape.begin(), shape.end(), operand.shape.begin());
-}
-
-Operands OperandsOf(const OpDesc& op) {
-  const std::int64_t rows = op.dims[0], width = op.dims[1];
-  Operands found;
+std::span<const Operand> OperandsOf(const OpDesc& op) {
   switch (op.kind) {
-    case OpKind::kMatmul: return OfMatmul(op);
-    case OpKind::kLayerNormForward:
-    case OpKind::kLayerNormBackward:
-    case OpKind::kRmsNormForward:
-    case OpKind::kRmsNormBackward: return OfNorm(op);
-    case OpKind::kBiasResidual:
-      found.Add("y", kCompute, {rows, width});
-      found.Add("bias", kCompute, {width});
-      found.Add("residual", kCompute, {rows, width});
-      return found;
-    case OpKind::kScale:
-      found.Add("x", kCompute, {rows, width});
-      found.Add("y", kCompute, {rows, width});
-      return found;
-    case OpKind::kResidualAdd:
-      found.Add("y", kCompute, {rows, width});
-      found.Add("residual", kCompute, {rows, width});
-      return found;
-    case OpKind::kActivationForward:
-      found.Add("x", kCompute, {rows, 2 * width});
-      if (op.bias) {
-        found.Add("bias", kCompute, {2 * width});
-      } else {
-        found.AddAbsent("bias");
-      }
-      found.Add("y", kCompute, {rows, width});
-      return found;
-    case OpKind::kActivationBackward:
-      found.Add("x", kCompute, {rows, 2 * width});
-      found.Add("dy", kCompute, {rows, width});
-      found.Add("dx", kCompute, {rows, 2 * width});
-      return found;
-    case OpKind::kHeadNormForward:
-    case OpKind::kHeadNormBackward: return OfHeadNorm(op);
-    case OpKind::kQkSquares:
-    case OpKind::kQkNormForward:
-    case OpKind::kQkProducts:
-    case OpKind::kQkNormBackward: return OfQkNorm(op);
-    case OpKind::kRope: found.Add("qkv", kCompute, {1, rows, width * op.dims[2]}); return found;
-    case OpKind::kAttentionForward:
-    case OpKind::kAttentionBackward: return OfAttention(op);
-    case OpKind::kUnfusedAttentionForward:
-    case OpKind::kUnfusedAttentionBackward: return OfUnfusedAttention(op);
-    case OpKind::kEmbeddingForward:
-      found.Add("tokens", kTokenIds, {rows});
-      found.Add("table", kCompute, {op.dims[2], width});
-      found.Add("out", kCompute, {rows, width});
-      return found;
-    case OpKind::kEmbeddingBackward:
-      found.Add("tokens", kTokenIds, {rows});
-      found.Add("dout", kCompute, {rows, width});
-      found.Add("dtable", kGradient, {op.dims[2], width});
-      return found;
-    case OpKind::kPositionForward:
-      found.Add("y", kCompute, {rows, width});
-      found.Add("table", kCompute, {rows, width});
-      return found;
-    case OpKind::kPositionBackward:
-      found.Add("dy", kCompute, {1, rows, width});
-      found.Add("dtable", kGradient, {rows, width});
-      return found;
-    case OpKind::kCrossEntropy:
-    case OpKind::kCrossEntropyForward:
-    case OpKind::kCrossEntropyRescale:
-    case OpKind::kCrossEntropyLoss:
-    case OpKind::kCrossEntropyBackward: return OfCrossEntropy(op);
-    case OpKind::kSumOfSquares:
-      found.Add("x", kCompute, {rows});
-      found.Add("result", kScalar, {1});
-      return found;
-    case OpKind::kAdamW:
-      found.Add("param", kCompute, {rows});
-      found.Add("grad", kGradient, {rows});
-      if (op.master_weights) {
-        found.Add("master", kStatistics, {rows});
-      } else {
-        found.AddAbsent("master");
-      }
-      found.Add("m", kStatistics, {rows});
-      found.Add("v", kStatistics, {rows});
-      return found;
+    case OpKind::kMatmul: return OfProduct(op);
+    case OpKind::kLayerNormForward: {
+      static constexpr Operand kRow[] = {Own("x", "TH"), Own("gamma", "H"), Own("beta", "H"),
+                                         Own("y", "TH"), Stat("mean", "T"), Stat("rstd", "T")};
+      return kRow;
+    }
+    case OpKind::kLayerNormBackward: {
+      static constexpr Operand kRow[] = {Own("dy", "TH"),     Own("x", "TH"),    Own("gamma", "H"),
+                                         Stat("mean", "T"),   Stat("rstd", "T"), Own("dx", "TH"),
+                                         Grad("dgamma", "H"), Grad("dbeta", "H")};
+      return kRow;
+    }
+    case OpKind::kRmsNormForward: {
+      static constexpr Operand kRow[] = {Own("x", "TH"), Own("gamma", "H"), Own("y", "TH"),
+                                         Stat("rstd", "T")};
+      return kRow;
+    }
+    case OpKind::kRmsNormBackward: {
+      static constexpr Operand kRow[] = {Own("dy", "TH"),   Own("x", "TH"),  Own("gamma", "H"),
+                                         Stat("rstd", "T"), Own("dx", "TH"), Grad("dgamma", "H")};
+      return kRow;
+    }
+    case OpKind::kBiasResidual: {
+      static constexpr Operand kRow[] = {Own("y", "TH"), Own("bias", "H"), Own("residual", "TH")};
+      return kRow;
+    }
+    case OpKind::kResidualAdd: {
+      static constexpr Operand kRow[] = {Own("y", "TH"), Own("residual", "TH")};
+      return kRow;
+    }
+    case OpKind::kScale: {
+      static constexpr Operand kRow[] = {Own("x", "TH"), Own("y", "TH")};
+      return kRow;
+    }
+    case OpKind::kActivationForward: {
+      static constexpr Operand kRow[] = {Own("x", "TW"), Optional(Own("bias", "W")), Own("y", "TF")};
+      return kRow;
+    }
+    case OpKind::kActivationBackward: {
+      static constexpr Operand kRow[] = {Own("x", "TW"), Own("dy", "TF"), Own("dx", "TW")};
+      return kRow;
+    }
+    case OpKind::kHeadNormForward: {
+      static constexpr Operand kRow[] = {Own("qkv", "TQ"), Own("gamma_q", "D"), Own("gamma_k", "D"),
+                                         Own("raw", "TK"), Stat("rstd", "TJ")};
+      return kRow;
+    }
+    case OpKind::kHeadNormBackward: {
+      static constexpr Operand kRow[] = {Own("dqkv", "TQ"),    Own("raw", "TK"),   Own("gamma_q", "D"),
+                                         Own("gamma_k", "D"),  Stat("rstd", "TJ"), Grad("dgamma_q", "D"),
+                                         Grad("dgamma_k", "D")};
+      return kRow;
+    }
+    case OpKind::kQkSquares: {
+      static constexpr Operand kRow[] = {Own("qkv", "TQ"), Stat("sums", "T2")};
+      return kRow;
+    }
+    case OpKind::kQkNormForward: {
+      static constexpr Operand kRow[] = {Own("qkv", "TQ"), Own("gamma_q", "O"), Own("gamma_k", "L"),
+                                         Own("raw", "TK"), Stat("rstd", "T2")};
+      return kRow;
+    }
+    case OpKind::kQkProducts: {
+      static constexpr Operand kRow[] = {Own("dqkv", "TQ"),   Own("raw", "TK"),   Own("gamma_q", "O"),
+                                         Own("gamma_k", "L"), Stat("rstd", "T2"), Stat("products", "T2")};
+      return kRow;
+    }
+    case OpKind::kQkNormBackward: {
+      static constexpr Operand kRow[] = {Own("dqkv", "TQ"),     Own("raw", "TK"),     Own("gamma_q", "O"),
+                                         Own("gamma_k", "L"),   Stat("rstd", "T2"),   Stat("products", "T2"),
+                                         Grad("dgamma_q", "O"), Grad("dgamma_k", "L")};
+      return kRow;
+    }
+    case OpKind::kRope: {  // one sequence of all tokens, with the rotated heads alone
+      static constexpr Operand kRow[] = {Open(Own("qkv", "1TX"))};
+      return kRow;
+    }
+    case OpKind::kAttentionForward: {
+      static constexpr Operand kRow[] = {Own("qkv", "BSQ"), Own("out", "BSO"), Stat("lse", "BNS"),
+                                         Open(Stat("workspace", "w"))};
+      return kRow;
+    }
+    case OpKind::kAttentionBackward: {
+      static constexpr Operand kRow[] = {Own("qkv", "BSQ"),  Own("out", "BSO"),
+                                         Stat("lse", "BNS"), Own("dout", "BSO"),
+                                         Own("dqkv", "BSQ"), Open(Stat("workspace", "w"))};
+      return kRow;
+    }
+    case OpKind::kUnfusedAttentionForward: {
+      static constexpr Operand kRow[] = {Own("qkv", "BSQ"), Own("probabilities", "BNSS"), Own("out", "BSO")};
+      return kRow;
+    }
+    case OpKind::kUnfusedAttentionBackward: {
+      static constexpr Operand kRow[] = {Own("qkv", "BSQ"),  Own("probabilities", "BNSS"),
+                                         Own("out", "BSO"),  Own("dout", "BSO"),
+                                         Own("dqkv", "BSQ"), Own("dscores", "BNSS")};
+      return kRow;
+    }
+    case OpKind::kEmbeddingForward: {
+      static constexpr Operand kRow[] = {Ids("tokens"), Own("table", "VH"), Own("out", "TH")};
+      return kRow;
+    }
+    case OpKind::kEmbeddingBackward: {
+      static constexpr Operand kRow[] = {Ids("tokens"), Own("dout", "TH"), Grad("dtable", "VH")};
+      return kRow;
+    }
+    case OpKind::kPositionForward: {  // as many positions as tokens
+      static constexpr Operand kRow[] = {Own("y", "TH"), Open(Own("table", "TH"))};
+      return kRow;
+    }
+    case OpKind::kPositionBackward: {  // one sequence of all tokens
+      static constexpr Operand kRow[] = {Open(Own("dy", "1TH")), Open(Grad("dtable", "TH"))};
+      return kRow;
+    }
+    case OpKind::kCrossEntropy: {
+      static constexpr Operand kRow[] = {Own("logits", "TV"), Ids("targets"), Sum("loss")};
+      return kRow;
+    }
+    case OpKind::kCrossEntropyForward: {
+      static constexpr Operand kRow[] = {Own("logits", "TV"), Ids("targets"), Stat("max", "T"),
+                                         Stat("sums", "2T")};
+      return kRow;
+    }
+    case OpKind::kCrossEntropyRescale: {
+      static constexpr Operand kRow[] = {Stat("max", "T"), Stat("sums", "2T")};
+      return kRow;
+    }
+    case OpKind::kCrossEntropyLoss: {
+      static constexpr Operand kRow[] = {Stat("max", "T"), Stat("sums", "2T"), Sum("loss")};
+      return kRow;
+    }
+    case OpKind::kCrossEntropyBackward: {
+      static constexpr Operand kRow[] = {Own("logits", "TV"), Stat("sums", "2T"), Ids("targets")};
+      return kRow;
+    }
+    case OpKind::kSumOfSquares: {  // of the first tensor
+      static constexpr Operand kRow[] = {Open(Own("x", "n")), Sum("result")};
+      return kRow;
+    }
+    case OpKind::kAdamW: {  // of the first tensor
+      static constexpr Operand kRow[] = {Open(Own("param", "n")), Open(Grad("grad", "n")),
+                                         Optional(Open(Stat("master", "n"))), Open(Stat("m", "n")),
+                                         Open(Stat("v", "n"))};
+      return kRow;
+    }
     case OpKind::kFill:
-    case OpKind::kAllReduceSum:
-    case OpKind::kAllReduceMax:
-    case OpKind::kSend:
-    case OpKind::kRecv:
-    case OpKind::kReduceScatter:
-    case OpKind::kAllGather: found.Add("y", kCompute, {rows}); return found;
+    case kFirstCommunication ... kLastCommunication: {
+      static constexpr Operand kRow[] = {Open(Own("y", "n"))};
+      return kRow;
+    }
   }
   throw std::logic_error("an op of no known kind has no operands");
 }
 
+std::int64_t Extent(const OpDesc& op, char letter) {
+  if (letter == '1') return 1;
+  if (letter == '2') return 2;
+  const std::string_view letters = DimLetters(op.kind);
+  const auto dim = [&](char of) {
+    for (std::size_t i = 0; i < letters.size(); ++i) {
+      if (letters[i] == of) return op.dims[i];
+    }
+    throw std::logic_error("a shape has a letter that its op does not know");
+  };
+  switch (letter) {
+    case 'W': return 2 * dim('F');
+    case 'Q': return (dim('N') + 2 * dim('G')) * dim('D');
+    case 'K': return (dim('N') + dim('G')) * dim('D');
+    case 'J': return dim('N') + dim('G');
+    case 'O': return dim('N') * dim('D');
+    case 'L': return dim('G') * dim('D');
+    case 'X': return dim('R') * dim('D');
+    case 'w': return AttentionWorkspaceElements(dim('S'), dim('D'));
+    default: return dim(letter);
+  }
+}
+
 DType TypeInStep(OperandKind kind, DType compute) {
   switch (kind) {
-    case kCompute:
-    case kResult: return compute;
-    case kGradient:
-    case kStatistics: return compute == DType::kF64 ? DType::kF64 : DType::kF32;
-    case kTokenIds: return DType::kI32;
-    case kScalar: return DType::kF64;
+    case OperandKind::kCompute:
+    case OperandKind::kResult: return compute;
+    case OperandKind::kGradient:
+    case OperandKind::kStatistics: return compute == DType::kF64 ? DType::kF64 : DType::kF32;
+    case OperandKind::kTokenIds: return DType::kI32;
+    case OperandKind::kScalar: return DType::kF64;
   }
   throw std::logic_error("unknown kind of operand");
 }

@@ -2,13 +2,10 @@
 // them, and calibration makes tensors of them. Pure functions, thread-safe.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
 
-#include "kernels/tensor.h"
 #include "search/ops/dtype.h"
 #include "search/ops/op_desc.h"
 
@@ -16,45 +13,36 @@ namespace autocfg {
 
 // What an operand holds, which decides its type.
 enum class OperandKind : std::uint8_t {
-  kCompute,     // the op's own type
-  kResult,      // of a plain product: any floating-point type; of a step: the op's own
-  kGradient,    // of a parameter: any floating-point type; of a step: that of statistics
-  kStatistics,  // fp32 or fp64; of a step: fp64 if the op is, else fp32
+  kCompute,   // the op's own type
+  kResult,    // of a plain product: any floating-point type; of a step: the op's own
+  kGradient,  // of a parameter: any floating-point type, one for all of an op; of a step: that of statistics
+  kStatistics,  // fp32 or fp64, one for all of an op; of a step: fp64 if the op is, else fp32
   kTokenIds,    // int32
   kScalar,      // fp64
+};
+
+enum class Presence : std::uint8_t {
+  kAlways,
+  kIfDescribed,  // absent unless the descriptor has a bias or master weights
 };
 
 struct Operand {
   std::string_view name;
   OperandKind kind = OperandKind::kCompute;
-  int rank = 0;  // 0: absent, because the op has it only if OpDesc says so
-  std::array<std::int64_t, kMaxRank> shape{};
+  std::string_view shape;  // a letter for each dim (Extent)
+  Presence presence = Presence::kAlways;
+  bool open = false;  // `shape` is the smallest that an op with these dims has; CheckOp knows the others
 
-  bool IsPresent() const { return rank > 0; }
-  std::span<const std::int64_t> Shape() const { return {shape.data(), static_cast<std::size_t>(rank)}; }
+  bool IsIn(const OpDesc& op) const { return presence == Presence::kAlways || op.bias || op.master_weights; }
 };
 
-// At most kMostOperands.
-class Operands {
- public:
-  static constexpr std::size_t kMost = 8;
+// Returns the operands of a compute op, or the buffer of a communication op. The sizes in `op` are not read.
+std::span<const Operand> OperandsOf(const OpDesc& op);
 
-  std::span<const Operand> all() const { return {list_.data(), count_}; }
-  // Throws std::logic_error if there are kMost already.
-  void Add(std::string_view name, OperandKind kind, std::initializer_list<std::int64_t> shape);
-  void AddAbsent(std::string_view name) { Add(name, OperandKind::kCompute, {}); }
-
- private:
-  std::array<Operand, kMost> list_{};
-  std::size_t count_ = 0;
-};
-
-// Returns the operands of a compute op, or the buffer of a communication op. Where `dims` leaves a shape
-// open, it is the smallest one of an op with these dims:
-//   Rope, Position   one sequence of all tokens; only the rotated heads; a table of as many positions
-//   Attention        a workspace of AttentionWorkspaceElements, which may be larger
-//   Fill, SumOfSquares, AdamW   one tensor of rank 1
-Operands OperandsOf(const OpDesc& op);
+// Returns the size that a letter of a shape stands for. It is one of DimLetters, a digit, or one of these:
+//   W  2F              O  N D       J  N + G          X  R D
+//   Q  (N + 2G) D      L  G D       K  (N + G) D      w  AttentionWorkspaceElements(S, D)
+std::int64_t Extent(const OpDesc& op, char letter);
 
 // Returns the type that an operand has in a training step whose op computes in `compute`.
 DType TypeInStep(OperandKind kind, DType compute);

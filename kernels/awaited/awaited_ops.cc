@@ -4,38 +4,30 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "kernels/dry/dry_device.h"
-#include "kernels/op_log.h"
-#include "kernels/wrapped_ops.h"
 
 namespace autocfg {
 namespace {
 
-class AwaitedOps final : public WrappedOps {
+class AwaitedOps final : public Ops {
  public:
-  explicit AwaitedOps(std::unique_ptr<Ops> ops) : WrappedOps(*ops), owned_(std::move(ops)) {}
+  explicit AwaitedOps(std::unique_ptr<Ops> ops) : ops_(std::move(ops)) {}
 
- private:
-  void Pass(Stream& stream, const Issue& issue) override {
+  void Run(const OpCall& call, Stream& stream) override {
     ++number_;
     try {
-      issue(ops());
+      ops_->Run(call, stream);
       stream.Synchronize();
     } catch (const DeviceOutOfMemory&) {
       throw;  // says what did not fit
     } catch (const DeviceError& error) {
-      throw DeviceError(fmt::format("op {} of this rank, {}: {}", number_, Described(issue), error.what()));
+      throw DeviceError(
+          fmt::format("op {} of this rank, {}: {}", number_, ToString(call.desc), error.what()));
     }
   }
+  void ReleaseSpare() override { ops_->ReleaseSpare(); }
 
-  // Returns the op that the dry device records.
-  static std::string Described(const Issue& issue) {
-    OpLog log;
-    issue(*CreateDryOps(log));
-    return log.ops().empty() ? "an op on an empty list" : ToString(log.ops().front());
-  }
-
-  const std::unique_ptr<Ops> owned_;
+ private:
+  const std::unique_ptr<Ops> ops_;
   std::int64_t number_ = 0;
 };
 

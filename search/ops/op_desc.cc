@@ -7,53 +7,53 @@ namespace {
 
 struct KindFacts {
   std::string_view name;
-  int dims;  // entries of OpDesc::dims in use
+  std::string_view dims;  // DimLetters
   CommPattern pattern = CommPattern::kNone;
 };
 
 KindFacts FactsOf(OpKind kind) {
   switch (kind) {
-    case OpKind::kMatmul: return {"matmul", 3};
-    case OpKind::kLayerNormForward: return {"layer_norm_forward", 2};
-    case OpKind::kLayerNormBackward: return {"layer_norm_backward", 2};
-    case OpKind::kRmsNormForward: return {"rms_norm_forward", 2};
-    case OpKind::kRmsNormBackward: return {"rms_norm_backward", 2};
-    case OpKind::kBiasResidual: return {"bias_residual", 2};
-    case OpKind::kResidualAdd: return {"residual_add", 2};
-    case OpKind::kScale: return {"scale", 2};
-    case OpKind::kActivationForward: return {"activation_forward", 2};
-    case OpKind::kActivationBackward: return {"activation_backward", 2};
-    case OpKind::kHeadNormForward: return {"head_norm_forward", 4};
-    case OpKind::kHeadNormBackward: return {"head_norm_backward", 4};
-    case OpKind::kQkSquares: return {"qk_squares", 4};
-    case OpKind::kQkNormForward: return {"qk_norm_forward", 4};
-    case OpKind::kQkProducts: return {"qk_products", 4};
-    case OpKind::kQkNormBackward: return {"qk_norm_backward", 4};
-    case OpKind::kRope: return {"rope", 4};
-    case OpKind::kAttentionForward: return {"attention_forward", 5};
-    case OpKind::kAttentionBackward: return {"attention_backward", 5};
-    case OpKind::kUnfusedAttentionForward: return {"unfused_attention_forward", 5};
-    case OpKind::kUnfusedAttentionBackward: return {"unfused_attention_backward", 5};
-    case OpKind::kEmbeddingForward: return {"embedding_forward", 3};
-    case OpKind::kEmbeddingBackward: return {"embedding_backward", 3};
-    case OpKind::kPositionForward: return {"position_forward", 2};
-    case OpKind::kPositionBackward: return {"position_backward", 2};
-    case OpKind::kCrossEntropy: return {"cross_entropy", 2};
-    case OpKind::kCrossEntropyForward: return {"cross_entropy_forward", 2};
-    case OpKind::kCrossEntropyRescale: return {"cross_entropy_rescale", 1};
-    case OpKind::kCrossEntropyLoss: return {"cross_entropy_loss", 1};
-    case OpKind::kCrossEntropyBackward: return {"cross_entropy_backward", 2};
-    case OpKind::kFill: return {"fill", 1};
-    case OpKind::kSumOfSquares: return {"sum_of_squares", 1};
-    case OpKind::kAdamW: return {"adamw", 1};
-    case OpKind::kAllReduceSum: return {"all_reduce_sum", 1, CommPattern::kAllReduce};
-    case OpKind::kAllReduceMax: return {"all_reduce_max", 1, CommPattern::kAllReduce};
-    case OpKind::kSend: return {"send", 1, CommPattern::kMessage};
-    case OpKind::kRecv: return {"recv", 1, CommPattern::kMessage};
-    case OpKind::kReduceScatter: return {"reduce_scatter", 1, CommPattern::kReduceScatter};
-    case OpKind::kAllGather: return {"all_gather", 1, CommPattern::kAllGather};
+    case OpKind::kMatmul: return {"matmul", "mnk"};
+    case OpKind::kLayerNormForward: return {"layer_norm_forward", "TH"};
+    case OpKind::kLayerNormBackward: return {"layer_norm_backward", "TH"};
+    case OpKind::kRmsNormForward: return {"rms_norm_forward", "TH"};
+    case OpKind::kRmsNormBackward: return {"rms_norm_backward", "TH"};
+    case OpKind::kBiasResidual: return {"bias_residual", "TH"};
+    case OpKind::kResidualAdd: return {"residual_add", "TH"};
+    case OpKind::kScale: return {"scale", "TH"};
+    case OpKind::kActivationForward: return {"activation_forward", "TF"};
+    case OpKind::kActivationBackward: return {"activation_backward", "TF"};
+    case OpKind::kHeadNormForward: return {"head_norm_forward", "TNDG"};
+    case OpKind::kHeadNormBackward: return {"head_norm_backward", "TNDG"};
+    case OpKind::kQkSquares: return {"qk_squares", "TNDG"};
+    case OpKind::kQkNormForward: return {"qk_norm_forward", "TNDG"};
+    case OpKind::kQkProducts: return {"qk_products", "TNDG"};
+    case OpKind::kQkNormBackward: return {"qk_norm_backward", "TNDG"};
+    case OpKind::kRope: return {"rope", "TRDr"};
+    case OpKind::kAttentionForward: return {"attention_forward", "BSNDG"};
+    case OpKind::kAttentionBackward: return {"attention_backward", "BSNDG"};
+    case OpKind::kUnfusedAttentionForward: return {"unfused_attention_forward", "BSNDG"};
+    case OpKind::kUnfusedAttentionBackward: return {"unfused_attention_backward", "BSNDG"};
+    case OpKind::kEmbeddingForward: return {"embedding_forward", "THV"};
+    case OpKind::kEmbeddingBackward: return {"embedding_backward", "THV"};
+    case OpKind::kPositionForward: return {"position_forward", "TH"};
+    case OpKind::kPositionBackward: return {"position_backward", "TH"};
+    case OpKind::kCrossEntropy: return {"cross_entropy", "TV"};
+    case OpKind::kCrossEntropyForward: return {"cross_entropy_forward", "TV"};
+    case OpKind::kCrossEntropyRescale: return {"cross_entropy_rescale", "T"};
+    case OpKind::kCrossEntropyLoss: return {"cross_entropy_loss", "T"};
+    case OpKind::kCrossEntropyBackward: return {"cross_entropy_backward", "TV"};
+    case OpKind::kFill: return {"fill", "n"};
+    case OpKind::kSumOfSquares: return {"sum_of_squares", "n"};
+    case OpKind::kAdamW: return {"adamw", "n"};
+    case OpKind::kAllReduceSum: return {"all_reduce_sum", "n", CommPattern::kAllReduce};
+    case OpKind::kAllReduceMax: return {"all_reduce_max", "n", CommPattern::kAllReduce};
+    case OpKind::kSend: return {"send", "n", CommPattern::kMessage};
+    case OpKind::kRecv: return {"recv", "n", CommPattern::kMessage};
+    case OpKind::kReduceScatter: return {"reduce_scatter", "n", CommPattern::kReduceScatter};
+    case OpKind::kAllGather: return {"all_gather", "n", CommPattern::kAllGather};
   }
-  return {"", 0};
+  return {};
 }
 
 constexpr std::array<std::string_view, kCommGroupCount> kGroups = {"none",      "tensor", "data",  "pipeline",
@@ -73,9 +73,12 @@ double EpilogueElements(const OpDesc& op, double m, double n) {
   return 0;
 }
 
-// Returns the elements read plus the elements written, with each tensor counted once. Token ids and targets
-// count as elements of the op's type.
-double MinElements(const OpDesc& op) {
+struct Work {
+  double elements = 0;  // read, plus those written, with each tensor counted once; ids count as elements too
+  double flops = 0;     // of all pairs of a query and a key, if the op is attention
+};
+
+Work WorkOf(const OpDesc& op) {
   const double a = static_cast<double>(op.dims[0]);
   const double b = static_cast<double>(op.dims[1]);
   const double c = static_cast<double>(op.dims[2]);
@@ -83,65 +86,67 @@ double MinElements(const OpDesc& op) {
   const double g = static_cast<double>(op.dims[4]);
   const double wide = IsGated(op.activation) ? 2 : 1;  // an activation's input width over its result's
   const double sum = op.accumulate ? 2 : 1;            // accesses to each element of a gradient
+  const double pairs = a * c * b * b * d;              // attention: each with D elements of every head
   switch (op.kind) {
-    case OpKind::kMatmul: return a * c + c * b + sum * a * b + EpilogueElements(op, a, b);
+    case OpKind::kMatmul: return {a * c + c * b + sum * a * b + EpilogueElements(op, a, b), 2 * a * b * c};
     case OpKind::kLayerNormForward:
-      return 2 * a * b + 2 * b + 2 * a;  // x, y; weight, bias; mean, rstd
+      return {2 * a * b + 2 * b + 2 * a};  // x, y; weight, bias; mean, rstd
     // dy, x, dx; weight, two gradients; mean, rstd.
-    case OpKind::kLayerNormBackward: return 3 * a * b + (1 + 2 * sum) * b + 2 * a;
-    case OpKind::kBiasResidual: return 3 * a * b + b;
+    case OpKind::kLayerNormBackward: return {3 * a * b + (1 + 2 * sum) * b + 2 * a};
+    case OpKind::kBiasResidual: return {3 * a * b + b};
     case OpKind::kRmsNormForward:
-      return 2 * a * b + b + a;  // x, y; weight; rstd
+      return {2 * a * b + b + a};  // x, y; weight; rstd
     // dy, x, dx; weight, one gradient; rstd.
-    case OpKind::kRmsNormBackward: return 3 * a * b + (1 + sum) * b + a;
-    case OpKind::kResidualAdd: return 3 * a * b;
-    case OpKind::kScale: return 2 * a * b;
+    case OpKind::kRmsNormBackward: return {3 * a * b + (1 + sum) * b + a};
+    case OpKind::kResidualAdd: return {3 * a * b};
+    case OpKind::kScale: return {2 * a * b};
     // A bias also writes x.
-    case OpKind::kActivationForward: return (wide + 1) * a * b + (op.bias ? wide * (a * b + b) : 0);
+    case OpKind::kActivationForward: return {(wide + 1) * a * b + (op.bias ? wide * (a * b + b) : 0)};
     // x, dy; dx.
-    case OpKind::kActivationBackward: return (2 * wide + 1) * a * b;
+    case OpKind::kActivationBackward: return {(2 * wide + 1) * a * b};
     // q and k, read and written, and kept; two weights; rstd.
-    case OpKind::kHeadNormForward: return 3 * a * (b + d) * c + 2 * c + a * (b + d);
+    case OpKind::kHeadNormForward: return {3 * a * (b + d) * c + 2 * c + a * (b + d)};
     // Their gradients, read and written, and q and k; two weights, two gradients; rstd.
-    case OpKind::kHeadNormBackward: return 3 * a * (b + d) * c + (2 + 2 * sum) * c + a * (b + d);
-    case OpKind::kQkSquares: return a * (b + d) * c + 2 * a;
+    case OpKind::kHeadNormBackward: return {3 * a * (b + d) * c + (2 + 2 * sum) * c + a * (b + d)};
+    case OpKind::kQkSquares: return {a * (b + d) * c + 2 * a};
     // q and k, read and written, and kept; weights; sums in, rstd out.
-    case OpKind::kQkNormForward: return (3 * a + 1) * (b + d) * c + 4 * a;
+    case OpKind::kQkNormForward: return {(3 * a + 1) * (b + d) * c + 4 * a};
     // The gradient, q and k; weights; rstd, sums.
-    case OpKind::kQkProducts: return (2 * a + 1) * (b + d) * c + 4 * a;
+    case OpKind::kQkProducts: return {(2 * a + 1) * (b + d) * c + 4 * a};
     // The gradient, read and written, q and k; weights and their gradients; rstd, sums.
-    case OpKind::kQkNormBackward: return (3 * a + 1 + sum) * (b + d) * c + 4 * a;
-    case OpKind::kRope: return 2 * a * b * d;
-    case OpKind::kAttentionForward: return 2 * a * b * (c + g) * d + a * b * c;  // q, k, v, out; log-sum-exp
+    case OpKind::kQkNormBackward: return {(3 * a + 1 + sum) * (b + d) * c + 4 * a};
+    case OpKind::kRope: return {2 * a * b * d};
+    case OpKind::kAttentionForward:
+      return {2 * a * b * (c + g) * d + a * b * c, 4 * pairs};  // q, k, v, out; log-sum-exp
     case OpKind::kAttentionBackward:
-      return 4 * a * b * (c + g) * d + a * b * c;  // q, k, v, out and their gradients
+      return {4 * a * b * (c + g) * d + a * b * c, 10 * pairs};  // q, k, v, out and their gradients
     // The scores are written by one product, read and written by the softmax, and read by the other product.
-    case OpKind::kUnfusedAttentionForward: return 2 * a * b * (c + g) * d + 4 * a * c * b * b;
+    case OpKind::kUnfusedAttentionForward: return {2 * a * b * (c + g) * d + 4 * a * c * b * b, 4 * pairs};
     // Two products read what the forward stored and write or read a gradient. The softmax converts one into
     // the other.
-    case OpKind::kUnfusedAttentionBackward: return 4 * a * b * (c + g) * d + 7 * a * c * b * b;
-    case OpKind::kEmbeddingForward: return 2 * a * b + a;
+    case OpKind::kUnfusedAttentionBackward: return {4 * a * b * (c + g) * d + 7 * a * c * b * b, 8 * pairs};
+    case OpKind::kEmbeddingForward: return {2 * a * b + a};
     // Rows of the gradient, read and written, or the whole gradient, written.
-    case OpKind::kEmbeddingBackward: return (op.accumulate ? 3 * a * b : a * b + c * b) + a;
-    case OpKind::kPositionForward: return 2 * a * b;
-    case OpKind::kPositionBackward: return a * b;
-    case OpKind::kCrossEntropy: return 2 * a * b + a;         // logits in and out; target
-    case OpKind::kCrossEntropyForward: return a * b + 4 * a;  // logits; target, max, two sums
-    case OpKind::kCrossEntropyRescale: return 3 * a;
-    case OpKind::kCrossEntropyLoss: return 4 * a;
-    case OpKind::kCrossEntropyBackward: return 2 * a * b + 3 * a;
+    case OpKind::kEmbeddingBackward: return {(op.accumulate ? 3 * a * b : a * b + c * b) + a};
+    case OpKind::kPositionForward: return {2 * a * b};
+    case OpKind::kPositionBackward: return {a * b};
+    case OpKind::kCrossEntropy: return {2 * a * b + a};         // logits in and out; target
+    case OpKind::kCrossEntropyForward: return {a * b + 4 * a};  // logits; target, max, two sums
+    case OpKind::kCrossEntropyRescale: return {3 * a};
+    case OpKind::kCrossEntropyLoss: return {4 * a};
+    case OpKind::kCrossEntropyBackward: return {2 * a * b + 3 * a};
     case OpKind::kFill:
-    case OpKind::kSumOfSquares: return a;
+    case OpKind::kSumOfSquares: return {a};
     // Reads weight, gradient and two moments; writes weight and moments (see MinBytes).
-    case OpKind::kAdamW: return 7 * a;
+    case OpKind::kAdamW: return {7 * a};
     case OpKind::kAllReduceSum:
-    case OpKind::kAllReduceMax: return 2 * a;
+    case OpKind::kAllReduceMax: return {2 * a};
     case OpKind::kSend:
     case OpKind::kRecv:
     case OpKind::kReduceScatter:
-    case OpKind::kAllGather: return a;
+    case OpKind::kAllGather: return {a};
   }
-  return 0;
+  return {};
 }
 
 }  // namespace
@@ -202,7 +207,7 @@ void SetEpilogue(OpDesc& op, Epilogue epilogue) {
   }
 }
 
-int DimCount(OpKind kind) { return FactsOf(kind).dims; }
+std::string_view DimLetters(OpKind kind) { return FactsOf(kind).dims; }
 
 CommPattern PatternOf(OpKind kind) { return FactsOf(kind).pattern; }
 
@@ -227,61 +232,17 @@ std::string ToString(const OpDesc& op) {
 }
 
 double Flops(const OpDesc& op) {
-  const auto dim = [&op](std::size_t i) { return static_cast<double>(op.dims[i]); };
-  if (op.pairs != 0) {
-    OpDesc causal = op;
-    causal.pairs = 0;
-    return Flops(causal) * static_cast<double>(op.pairs) / (dim(1) * (dim(1) + 1) / 2);
-  }
-  switch (op.kind) {
-    case OpKind::kMatmul: return 2 * dim(0) * dim(1) * dim(2);
-    case OpKind::kUnfusedAttentionForward:
-    case OpKind::kAttentionForward: return 4 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
-    case OpKind::kUnfusedAttentionBackward: return 8 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
-    case OpKind::kAttentionBackward: return 10 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
-    case OpKind::kLayerNormForward:
-    case OpKind::kLayerNormBackward:
-    case OpKind::kRmsNormForward:
-    case OpKind::kRmsNormBackward:
-    case OpKind::kBiasResidual:
-    case OpKind::kResidualAdd:
-    case OpKind::kScale:
-    case OpKind::kActivationForward:
-    case OpKind::kActivationBackward:
-    case OpKind::kHeadNormForward:
-    case OpKind::kHeadNormBackward:
-    case OpKind::kQkSquares:
-    case OpKind::kQkNormForward:
-    case OpKind::kQkProducts:
-    case OpKind::kQkNormBackward:
-    case OpKind::kRope:
-    case OpKind::kEmbeddingForward:
-    case OpKind::kEmbeddingBackward:
-    case OpKind::kPositionForward:
-    case OpKind::kPositionBackward:
-    case OpKind::kCrossEntropy:
-    case OpKind::kCrossEntropyForward:
-    case OpKind::kCrossEntropyRescale:
-    case OpKind::kCrossEntropyLoss:
-    case OpKind::kCrossEntropyBackward:
-    case OpKind::kFill:
-    case OpKind::kSumOfSquares:
-    case OpKind::kAdamW:
-    case OpKind::kAllReduceSum:
-    case OpKind::kAllReduceMax:
-    case OpKind::kSend:
-    case OpKind::kRecv:
-    case OpKind::kReduceScatter:
-    case OpKind::kAllGather: return 0;
-  }
-  return 0;
+  const double flops = WorkOf(op).flops;
+  if (op.pairs == 0) return flops;
+  const auto seq_len = static_cast<double>(op.dims[1]);
+  return flops * static_cast<double>(op.pairs) / (seq_len * (seq_len + 1) / 2);
 }
 
 double MinBytes(const OpDesc& op) {
   // Two bytes of weight, read and written; gradient, moments and master copy of four bytes each.
   if (op.kind == OpKind::kAdamW && op.master_weights)
     return static_cast<double>(op.dims[0]) * (2 + 4 + 6 * 4);
-  return MinElements(op) * static_cast<double>(SizeOf(op.dtype));
+  return WorkOf(op).elements * static_cast<double>(SizeOf(op.dtype));
 }
 
 std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {

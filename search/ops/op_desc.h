@@ -2,22 +2,13 @@
 // a plan, the dry device records them, and calibration jobs carry them and return their times. Plain values,
 // thread-safe.
 //
-// The entries of `dims`, by kind (T tokens = micro_batch x S, S sequence, H row width, N local heads, G local
-// key-value heads, D head dimension, F feed-forward width, V local vocabulary, n elements):
-//   kMatmul                              {m, n, k}: C[m,n] (+)= op(A)[m,k] op(B)[k,n], plus the
-//                                        epilogue's result
-//   k{LayerNorm,RmsNorm}{Forward,Backward}  {T, H}
-//   kBiasResidual, kResidualAdd, kScale, kPosition{Forward,Backward}   {T, width}
-//   kActivation{Forward,Backward}        {T, F}: F is the width of the result; a gated input is 2F wide
-//   kHeadNorm{Forward,Backward}, kQk{Squares,NormForward,Products,NormBackward}   {T, N, D, G}
-//   kRope                                {T, rotated heads, D, r}: r of each head's D dims are rotated
-//   k{,Unfused}Attention{Forward,Backward}  {micro_batch, S, N, D, G}
-//   kEmbedding{Forward,Backward}         {T, H, V}
-//   kCrossEntropy{,Forward,Backward}     {T, V};   kCrossEntropy{Rescale,Loss} {T}
-//   kFill, kAllReduce{Sum,Max}, kSend, kRecv     {n}
-//   kSumOfSquares, kAdamW                {n}: elements of all tensors of the op
-//   kReduceScatter                       {n}: elements that each rank contributes; it keeps n / group_size
-//   kAllGather                           {n}: elements of the result; each rank contributes n / group_size
+// DimLetters names the entries of `dims`: T tokens = micro_batch x S, B micro_batch, S sequence, H row width,
+// N local heads, G local key-value heads, D head dimension, R rotated heads, r rotated dims of each,
+// F feed-forward width (an activation's result; its input is 2F wide), V local vocabulary, n elements.
+// A product is C[m,n] (+)= op(A)[m,k] op(B)[k,n], plus the epilogue's result. The n of a sum of squares and
+// of AdamW are those of all their tensors. The n of a reduce-scatter are what each rank contributes, of
+// which it keeps n / group_size; those of an all-gather are its result, to which each rank contributes
+// n / group_size.
 #pragma once
 
 #include <array>
@@ -77,6 +68,9 @@ enum class OpKind : std::uint8_t {
   kAllGather,
 };
 inline constexpr int kOpKindCount = static_cast<int>(OpKind::kAllGather) + 1;
+// The bounds of a case range (an extension of GCC and Clang) for switches that handle compute alone, so that
+// a new communication kind changes none of them.
+inline constexpr OpKind kFirstCommunication = OpKind::kAllReduceSum, kLastCommunication = OpKind::kAllGather;
 
 // Work that a matrix product does in addition, while its operands and results are in fast memory. Each
 // epilogue allows one form of the product. kResidual stays last (kEpilogueCount).
@@ -146,7 +140,9 @@ std::string_view Name(Epilogue epilogue);
 std::optional<OpKind> ParseOpKind(std::string_view name);
 std::optional<CommGroup> ParseCommGroup(std::string_view name);
 std::optional<Epilogue> ParseEpilogue(std::string_view name);
-int DimCount(OpKind kind);  // the number of entries of `dims` that the kind uses; the others are 0
+// Returns a letter for each entry of `dims` that the kind uses, such as "mnk"; the others are 0.
+std::string_view DimLetters(OpKind kind);
+inline int DimCount(OpKind kind) { return static_cast<int>(DimLetters(kind).size()); }
 
 // Returns true if the op has an activation: as a gated op of its own, or in a product's epilogue.
 constexpr bool HasActivation(const OpDesc& op) {
@@ -178,7 +174,7 @@ constexpr bool TakesAccumulate(const OpDesc& op) {
   }
 }
 CommPattern PatternOf(OpKind kind);  // kNone for compute
-constexpr bool IsCommunication(OpKind kind) { return kind >= OpKind::kAllReduceSum; }
+constexpr bool IsCommunication(OpKind kind) { return kind >= kFirstCommunication; }
 
 // Returns a collective or message of `elements`, over a group of `group_size` ranks.
 OpDesc CommunicationOp(OpKind kind, DType type, CommGroup group, std::int64_t group_size,

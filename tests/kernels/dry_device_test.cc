@@ -33,10 +33,10 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   const auto ops = CreateDryOps(log);
   Stream& s = *stream;
   const Tensor x = Make({6, 4}), w = Make({4}), t = Make({6}), ids = Make({6}, DType::kI32), one = Make({1});
-  const Tensor qkv = Make({2, 3, 12}), out = Make({2, 3, 4}), lse = Make({2, 2, 3});
-  const Tensor work = Make({AttentionWorkspaceElements(3, 2)}), logits = Make({6, 9}), sums = Make({2, 6});
-  const Tensor half = Make({6, 2}), grouped = Make({2, 3, 8}), tokens3 = Make({2, 3, 4}),
-               table = Make({9, 4}), square = Make({2, 2, 3, 3});
+  const Tensor qkv = Make({2, 3, 60}), out = Make({2, 3, 20}), lse = Make({2, 4, 3});
+  const Tensor work = Make({AttentionWorkspaceElements(3, 5)}), logits = Make({6, 9}), sums = Make({2, 6});
+  const Tensor half = Make({6, 2}), grouped = Make({2, 3, 40}), tokens3 = Make({2, 3, 4}),
+               table = Make({9, 4}), square = Make({2, 4, 3, 3});
   ops->Matmul(Make({6, 5}), Transpose::kNo, Make({4, 5}), Transpose::kYes, x, true, s);
   ops->MatmulBias(Make({6, 5}), Make({5, 4}), w, x, s);
   ops->MatmulResidual(Make({6, 5}), Make({5, 4}), w, x, x, s);
@@ -54,25 +54,23 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->RmsNormForward(x, w, 1e-5, x, t, s);
   ops->RmsNormBackward(x, x, w, t, x, true, w, true, s);
   ops->ResidualAdd(x, x, s);
-  ops->HeadNormForward(grouped.Reshape({6, 8}), 2, 1, Make({2}), Make({2}), 1e-5, Make({6, 6}), Make({6, 3}),
-                       s);
-  ops->HeadNormBackward(grouped.Reshape({6, 8}), 2, 1, Make({6, 6}), Make({2}), Make({2}), Make({6, 3}),
-                        Make({2}), Make({2}), true, s);
-  const Tensor heads = grouped.Reshape({6, 8}), raw = Make({6, 6}), of_q = Make({4}), of_k = Make({2}),
-               pairs = Make({6, 2});
-  ops->QkSquares(heads, 2, 1, pairs, s);
-  ops->QkNormForward(heads, 2, 1, 4, of_q, of_k, 1e-5, raw, pairs, s);
-  ops->QkProducts(heads, 2, 1, raw, of_q, of_k, pairs, pairs, s);
-  ops->QkNormBackward(heads, 2, 1, 4, raw, of_q, of_k, pairs, pairs, of_q, of_k, true, s);
+  const Tensor heads = Make({9, 40}), raw = Make({9, 30}), rstd = Make({9, 6}), of_head = Make({5});
+  ops->HeadNormForward(heads, 4, 2, of_head, of_head, 1e-5, raw, rstd, s);
+  ops->HeadNormBackward(heads, 4, 2, raw, of_head, of_head, rstd, of_head, of_head, true, s);
+  const Tensor of_q = Make({20}), of_k = Make({10}), pairs = Make({9, 2});
+  ops->QkSquares(heads, 4, 2, pairs, s);
+  ops->QkNormForward(heads, 4, 2, 3, of_q, of_k, 1e-5, raw, pairs, s);
+  ops->QkProducts(heads, 4, 2, raw, of_q, of_k, pairs, pairs, s);
+  ops->QkNormBackward(heads, 4, 2, 3, raw, of_q, of_k, pairs, pairs, of_q, of_k, true, s);
   ops->Scale(x, 2, x, s);
   ops->Rope(qkv, 2, 4, 2, 1e4, false, s);
   ops->Rope(qkv, 4, 2, 2, 1e4, true, s);
-  ops->AttentionForward(qkv, {2, 2}, out, lse, work, s);
-  ops->AttentionBackward(qkv, {2, 2}, out, lse, out, qkv, work, s);
-  ops->AttentionForward(grouped, {2, 1}, out, lse, work, s);
-  ops->AttentionForward(qkv, {2, 2, 0.5, 6, 4}, out, lse, work, s);
-  ops->UnfusedAttentionForward(grouped, {2, 1}, square, out, s);
-  ops->UnfusedAttentionBackward(qkv, {2, 2}, square, out, out, qkv, square, s);
+  ops->AttentionForward(qkv, {4, 4}, out, lse, work, s);
+  ops->AttentionBackward(qkv, {4, 4}, out, lse, out, qkv, work, s);
+  ops->AttentionForward(grouped, {4, 2}, out, lse, work, s);
+  ops->AttentionForward(qkv, {4, 4, 0.5, 8, 4}, out, lse, work, s);
+  ops->UnfusedAttentionForward(grouped, {4, 2}, square, out, s);
+  ops->UnfusedAttentionBackward(qkv, {4, 4}, square, out, out, qkv, square, s);
   ops->EmbeddingForward(ids, table, 0, x, s);
   ops->EmbeddingBackward(ids, x, 0, table, true, s);
   ops->PositionForward(tokens3.Reshape({6, 4}), 3, 0, table, s);
@@ -115,7 +113,7 @@ TEST(DryOps, RecordsEveryOpInOrder) {
     desc.accumulate = true;
     return desc;
   };
-  OpDesc alibi = Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 2});
+  OpDesc alibi = Desc(OpKind::kAttentionForward, {2, 3, 4, 5, 4});
   alibi.alibi = true;
   OpDesc master = Desc(OpKind::kAdamW, {36});
   master.master_weights = true;
@@ -128,20 +126,20 @@ TEST(DryOps, RecordsEveryOpInOrder) {
           Desc(OpKind::kLayerNormBackward, {6, 4, 0, 0}), Desc(OpKind::kBiasResidual, {6, 4, 0, 0}), swiglu,
           geglu, geglu_backward, Desc(OpKind::kRmsNormForward, {6, 4}),
           adding(Desc(OpKind::kRmsNormBackward, {6, 4})), Desc(OpKind::kResidualAdd, {6, 4}),
-          Desc(OpKind::kHeadNormForward, {6, 2, 2, 1}), adding(Desc(OpKind::kHeadNormBackward, {6, 2, 2, 1})),
-          Desc(OpKind::kQkSquares, {6, 2, 2, 1}), Desc(OpKind::kQkNormForward, {6, 2, 2, 1}),
-          Desc(OpKind::kQkProducts, {6, 2, 2, 1}), adding(Desc(OpKind::kQkNormBackward, {6, 2, 2, 1})),
+          Desc(OpKind::kHeadNormForward, {9, 4, 5, 2}), adding(Desc(OpKind::kHeadNormBackward, {9, 4, 5, 2})),
+          Desc(OpKind::kQkSquares, {9, 4, 5, 2}), Desc(OpKind::kQkNormForward, {9, 4, 5, 2}),
+          Desc(OpKind::kQkProducts, {9, 4, 5, 2}), adding(Desc(OpKind::kQkNormBackward, {9, 4, 5, 2})),
           Desc(OpKind::kScale, {6, 4}), Desc(OpKind::kRope, {6, 2, 4, 2}), Desc(OpKind::kRope, {6, 4, 2, 2}),
-          Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 2}), Desc(OpKind::kAttentionBackward, {2, 3, 2, 2, 2}),
-          Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 1}), alibi,
-          Desc(OpKind::kUnfusedAttentionForward, {2, 3, 2, 2, 1}),
-          Desc(OpKind::kUnfusedAttentionBackward, {2, 3, 2, 2, 2}),
+          Desc(OpKind::kAttentionForward, {2, 3, 4, 5, 4}), Desc(OpKind::kAttentionBackward, {2, 3, 4, 5, 4}),
+          Desc(OpKind::kAttentionForward, {2, 3, 4, 5, 2}), alibi,
+          Desc(OpKind::kUnfusedAttentionForward, {2, 3, 4, 5, 2}),
+          Desc(OpKind::kUnfusedAttentionBackward, {2, 3, 4, 5, 4}),
           Desc(OpKind::kEmbeddingForward, {6, 4, 9, 0}),
           adding(Desc(OpKind::kEmbeddingBackward, {6, 4, 9, 0})),
           Desc(OpKind::kPositionForward, {6, 4, 0, 0}), Desc(OpKind::kPositionBackward, {6, 4, 0, 0}),
           Desc(OpKind::kCrossEntropy, {6, 9}), Desc(OpKind::kCrossEntropyForward, {6, 9}),
           Desc(OpKind::kCrossEntropyRescale, {6}), Desc(OpKind::kCrossEntropyLoss, {6, 0, 0, 0}),
-          Desc(OpKind::kCrossEntropyBackward, {6, 9, 0, 0}), Desc(OpKind::kFill, {72, 0, 0, 0}),
+          Desc(OpKind::kCrossEntropyBackward, {6, 9, 0, 0}), Desc(OpKind::kFill, {360}),
           Desc(OpKind::kSumOfSquares, {15, 0, 0, 0}, DType::kF32), Desc(OpKind::kAdamW, {40, 0, 0, 0}),
           master));
   std::set<OpKind> kinds;

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -180,199 +182,29 @@ class RemoteOps final : public Ops {
  public:
   explicit RemoteOps(RemoteDevice& device) : device_(device) {}
 
-  void Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate,
-              Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->Matmul(R(a), ta, R(b), tb, R(c), accumulate, h); });
-  }
-  void MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->MatmulBias(R(a), R(b), R(bias), R(c), h); });
-  }
-  void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias,
-                        const Tensor& pre, const Tensor& y, Stream& s) override {
-    Issue(s,
-          [=, this](Stream& h) { cpu_->MatmulActivation(activation, R(a), R(b), R(bias), R(pre), R(y), h); });
-  }
-  void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre,
-                                const Tensor& dpre, Stream& s) override {
-    Issue(s, [=, this](Stream& h) {
-      cpu_->MatmulActivationBackward(activation, R(dy), R(b), R(pre), R(dpre), h);
+  void Run(const OpCall& call, Stream& stream) override {
+    const auto real = [&](const Tensor& tensor) { return device_.Real(tensor); };
+    auto late = std::make_shared<LateCall>(LateCall{.call = call});
+    for (std::size_t i = 0; i < call.operands.size(); ++i) {
+      if (call.operands[i] == nullptr) continue;
+      late->operands[i] = real(call[i]);
+      late->call.operands[i] = &late->operands[i];
+    }
+    for (const Tensor& tensor : call.summed) late->summed.push_back(real(tensor));
+    for (const AdamWTensor& t : call.updated)
+      late->updated.push_back(
+          {real(t.param), real(t.grad), real(t.master), real(t.m), real(t.v), t.weight_decay});
+    late->call.summed = late->summed;
+    late->call.updated = late->updated;
+    if (call.adamw != nullptr) {
+      late->adamw = *call.adamw;
+      late->adamw.squared_norm = real(call.adamw->squared_norm);
+      late->call.adamw = &late->adamw;
+    }
+    RemoteStream::Of(stream).Push([this, late] {
+      Now now;
+      cpu_->Run(late->call, now);
     });
-  }
-  void MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual,
-                      const Tensor& c, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->MatmulResidual(R(a), R(b), R(bias), R(residual), R(c), h); });
-  }
-  void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
-                          bool accumulate, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->MatmulBiasGradient(R(x), R(dy), R(dw), R(dbias), accumulate, h); });
-  }
-  void LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y,
-                        const Tensor& mean, const Tensor& rstd, Stream& s) override {
-    Issue(s, [=, this](Stream& h) {
-      cpu_->LayerNormForward(R(x), R(gamma), R(beta), eps, R(y), R(mean), R(rstd), h);
-    });
-  }
-  void LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
-                         const Tensor& rstd, const Tensor& dx, bool add, const Tensor& dgamma,
-                         const Tensor& dbeta, bool accumulate, Stream& s) override {
-    Issue(s, [=, this](Stream& h) {
-      cpu_->LayerNormBackward(R(dy), R(x), R(gamma), R(mean), R(rstd), R(dx), add, R(dgamma), R(dbeta),
-                              accumulate, h);
-    });
-  }
-  void RmsNormForward(const Tensor& x, const Tensor& gamma, double eps, const Tensor& y, const Tensor& rstd,
-                      Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->RmsNormForward(R(x), R(gamma), eps, R(y), R(rstd), h); });
-  }
-  void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
-                       const Tensor& dx, bool add, const Tensor& dgamma, bool accumulate,
-                       Stream& s) override {
-    Issue(s, [=, this](Stream& h) {
-      cpu_->RmsNormBackward(R(dy), R(x), R(gamma), R(rstd), R(dx), add, R(dgamma), accumulate, h);
-    });
-  }
-  void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->BiasResidual(R(y), R(bias), R(residual), h); });
-  }
-  void ResidualAdd(const Tensor& y, const Tensor& residual, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->ResidualAdd(R(y), R(residual), h); });
-  }
-  void Scale(const Tensor& x, double factor, const Tensor& y, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->Scale(R(x), factor, R(y), h); });
-  }
-  void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
-                         Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->ActivationForward(activation, R(x), R(bias), R(y), h); });
-  }
-  void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx,
-                          Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->ActivationBackward(activation, R(x), R(dy), R(dx), h); });
-  }
-  void HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& gamma_q,
-                       const Tensor& gamma_k, double eps, const Tensor& raw, const Tensor& rstd,
-                       Stream& s) override {
-    Issue(s, [=, this](Stream& h) {
-      cpu_->HeadNormForward(R(qkv), heads, kv_heads, R(gamma_q), R(gamma_k), eps, R(raw), R(rstd), h);
-    });
-  }
-  void HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
-                        const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
-                        const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate, Stream& s) override {
-    Issue(s, [=, this](Stream& h) {
-      cpu_->HeadNormBackward(R(dqkv), heads, kv_heads, R(raw), R(gamma_q), R(gamma_k), R(rstd), R(dgamma_q),
-                             R(dgamma_k), accumulate, h);
-    });
-  }
-  void QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums,
-                 Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->QkSquares(R(qkv), heads, kv_heads, R(sums), h); });
-  }
-  void QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
-                     const Tensor& gamma_q, const Tensor& gamma_k, double eps, const Tensor& raw,
-                     const Tensor& rstd, Stream& s) override {
-    Issue(s, [=, this](Stream& h) {
-      cpu_->QkNormForward(R(qkv), heads, kv_heads, ranks, R(gamma_q), R(gamma_k), eps, R(raw), R(rstd), h);
-    });
-  }
-  void QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
-                  const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd, const Tensor& products,
-                  Stream& s) override {
-    Issue(s, [=, this](Stream& h) {
-      cpu_->QkProducts(R(dqkv), heads, kv_heads, R(raw), R(gamma_q), R(gamma_k), R(rstd), R(products), h);
-    });
-  }
-  void QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
-                      const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
-                      const Tensor& products, const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate,
-                      Stream& s) override {
-    Issue(s, [=, this](Stream& h) {
-      cpu_->QkNormBackward(R(dqkv), heads, kv_heads, ranks, R(raw), R(gamma_q), R(gamma_k), R(rstd),
-                           R(products), R(dgamma_q), R(dgamma_k), accumulate, h);
-    });
-  }
-  void Rope(const Tensor& qkv, std::int64_t heads, std::int64_t head_dim, std::int64_t rotary_dims,
-            double theta, bool inverse, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->Rope(R(qkv), heads, head_dim, rotary_dims, theta, inverse, h); });
-  }
-  void AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
-                        const Tensor& workspace, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->AttentionForward(R(qkv), form, R(out), R(lse), R(workspace), h); });
-  }
-  void AttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
-                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
-                         Stream& s) override {
-    Issue(s, [=, this](Stream& h) {
-      cpu_->AttentionBackward(R(qkv), form, R(out), R(lse), R(dout), R(dqkv), R(workspace), h);
-    });
-  }
-  void UnfusedAttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
-                               const Tensor& out, Stream& s) override {
-    Issue(s,
-          [=, this](Stream& h) { cpu_->UnfusedAttentionForward(R(qkv), form, R(probabilities), R(out), h); });
-  }
-  void UnfusedAttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
-                                const Tensor& out, const Tensor& dout, const Tensor& dqkv,
-                                const Tensor& dscores, Stream& s) override {
-    Issue(s, [=, this](Stream& h) {
-      cpu_->UnfusedAttentionBackward(R(qkv), form, R(probabilities), R(out), R(dout), R(dqkv), R(dscores), h);
-    });
-  }
-  void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start,
-                        const Tensor& out, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->EmbeddingForward(R(tokens), R(table), vocab_start, R(out), h); });
-  }
-  void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start,
-                         const Tensor& dtable, bool accumulate, Stream& s) override {
-    Issue(s, [=, this](Stream& h) {
-      cpu_->EmbeddingBackward(R(tokens), R(dout), vocab_start, R(dtable), accumulate, h);
-    });
-  }
-  void PositionForward(const Tensor& y, std::int64_t seq_len, std::int64_t first, const Tensor& table,
-                       Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->PositionForward(R(y), seq_len, first, R(table), h); });
-  }
-  void PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->PositionBackward(R(dy), R(dtable), accumulate, h); });
-  }
-  void CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double scale,
-                    const Tensor& loss, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->CrossEntropy(R(logits), valid, R(targets), scale, R(loss), h); });
-  }
-  void CrossEntropyForward(const Tensor& logits, std::int64_t valid, const Tensor& targets,
-                           std::int64_t vocab_start, const Tensor& max, const Tensor& sums,
-                           Stream& s) override {
-    Issue(s, [=, this](Stream& h) {
-      cpu_->CrossEntropyForward(R(logits), valid, R(targets), vocab_start, R(max), R(sums), h);
-    });
-  }
-  void CrossEntropyRescale(const Tensor& max, const Tensor& sums, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->CrossEntropyRescale(R(max), R(sums), h); });
-  }
-  void CrossEntropyLoss(const Tensor& max, const Tensor& sums, const Tensor& loss, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->CrossEntropyLoss(R(max), R(sums), R(loss), h); });
-  }
-  void CrossEntropyBackward(const Tensor& logits, std::int64_t valid, const Tensor& sums,
-                            const Tensor& targets, std::int64_t vocab_start, double scale,
-                            Stream& s) override {
-    Issue(s, [=, this](Stream& h) {
-      cpu_->CrossEntropyBackward(R(logits), valid, R(sums), R(targets), vocab_start, scale, h);
-    });
-  }
-  void Fill(const Tensor& y, double value, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->Fill(R(y), value, h); });
-  }
-  void SumOfSquares(std::span<const Tensor> tensors, const Tensor& result, Stream& s) override {
-    std::vector<Tensor> real;
-    for (const Tensor& tensor : tensors) real.push_back(R(tensor));
-    Issue(s, [this, real = std::move(real), result](Stream& h) { cpu_->SumOfSquares(real, R(result), h); });
-  }
-  void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream& s) override {
-    std::vector<AdamWTensor> real;
-    for (const AdamWTensor& t : tensors)
-      real.push_back({R(t.param), R(t.grad), R(t.master), R(t.m), R(t.v), t.weight_decay});
-    AdamWParams real_params = params;
-    real_params.squared_norm = R(params.squared_norm);
-    Issue(s, [this, real = std::move(real), real_params](Stream& h) { cpu_->AdamW(real, real_params, h); });
   }
 
   // Waits for all pending work, as a GPU's does.
@@ -389,14 +221,14 @@ class RemoteOps final : public Ops {
     void Synchronize() override {}
   };
 
-  template <typename Op>
-  void Issue(Stream& stream, Op op) {
-    RemoteStream::Of(stream).Push([op = std::move(op)] {
-      Now now;
-      op(now);
-    });
-  }
-  Tensor R(const Tensor& tensor) const { return device_.Real(tensor); }
+  // A call with what it views.
+  struct LateCall {
+    OpCall call;
+    std::array<Tensor, OpCall::kMostOperands> operands{};
+    std::vector<Tensor> summed{};
+    std::vector<AdamWTensor> updated{};
+    AdamWParams adamw{};
+  };
 
   RemoteDevice& device_;
   const std::unique_ptr<Ops> cpu_ = CreateCpuOps();

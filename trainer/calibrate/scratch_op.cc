@@ -35,35 +35,74 @@ void CheckDims(const OpDesc& op) {
   }
 }
 
-// The slopes of a model that has these heads alone: other slopes take as long.
-AttentionForm FormOf(const OpDesc& op) {
-  return {.heads = op.dims[2], .kv_heads = op.dims[4], .alibi_heads = op.alibi ? op.dims[2] : 0};
+void CheckForm(const OpDesc& op) {
+  OpDesc formed = op;
+  SetEpilogue(formed, op.epilogue);
+  if (formed != op) {
+    throw BadInput(fmt::format("op \"{}\" cannot be timed: its epilogue requires another form of the product",
+                               ToString(op)));
+  }
+}
+
+// The op takes as long with other numbers.
+OpArgs ArgsOf(const OpDesc& op) {
+  // Sums that become 1/sqrt(sum / width + eps) converge with the eps of the norms of all queries and keys.
+  OpArgs args{
+      .eps = op.kind == OpKind::kQkNormForward ? 1 : 1e-5, .factor = 0.5, .theta = 1e4, .add_to_dx = true};
+  args.valid = op.dims[1];
+  args.seq_len = op.dims[0];
+  // The slopes of a model that has these heads alone.
+  if (IsAttention(op.kind))
+    args.form = {.heads = op.dims[2], .kv_heads = op.dims[4], .alibi_heads = op.alibi ? op.dims[2] : 0};
+  return args;
 }
 
 }  // namespace
 
 ScratchOp::ScratchOp(const OpDesc& op, Device& device, Ops& ops, Stream& stream)
-    : device_(device), ops_(ops), stream_(stream), arena_(device) {
+    : op_(op), device_(device), ops_(ops), stream_(stream), arena_(device) {
   CheckDims(op);
-  Prepare(op);
+  CheckForm(op);
+  Reserve();
   Allocate();
 }
 
-void ScratchOp::Take(const OpDesc& op, std::initializer_list<Contents> contents) {
-  const Operands operands = OperandsOf(op);
-  if (operands.all().size() != contents.size()) {
+void ScratchOp::Run() {
+  AdamWParams adamw;
+  adamw.lr = 1e-4;
+  AdamWTensor updated;
+  OpCall call{.desc = op_, .args = ArgsOf(op_)};
+  for (std::size_t i = 0; i < tensors_.size(); ++i) call.operands[i] = &tensors_[i];
+  if (op_.kind == OpKind::kSumOfSquares) call.summed = {tensors_.data(), 1};
+  if (op_.kind == OpKind::kAdamW) {
+    updated = {tensors_[0], tensors_[1], tensors_[2], tensors_[3], tensors_[4], 0.1};
+    call.updated = {&updated, 1};
+    call.adamw = &adamw;
+  }
+  ops_.Issue(call, stream_);
+  if (++turn_ == copies_.size()) turn_ = 0;
+  tensors_ = copies_[turn_];
+}
+
+void ScratchOp::Reserve() {
+  const std::vector<Contents> contents = ContentsOf(op_);
+  const std::span<const Operand> operands = OperandsOf(op_);
+  if (operands.size() != contents.size()) {
     throw std::logic_error(fmt::format("{} of {} operands of {} have contents", contents.size(),
-                                       operands.all().size(), Name(op.kind)));
+                                       operands.size(), Name(op_.kind)));
   }
-  const Contents* each = contents.begin();
-  for (const Operand& operand : operands.all()) {
-    const Contents& held = *each++;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
     Slot& slot = slots_.emplace_back();
-    slot.contents = held;
-    if (!operand.IsPresent()) continue;
-    slot.first = arena_.Reserve(Region::kWorkspace, TypeInStep(operand.kind, op.dtype), operand.Shape());
-    if (held.found == Found::kInMemory) memory_bytes_ += slot.first.tensor.Bytes();
+    slot.contents = contents[i];
+    if (!operands[i].IsIn(op_)) continue;
+    std::vector<std::int64_t> shape;
+    for (const char letter : operands[i].shape) shape.push_back(Extent(op_, letter));
+    slot.first = arena_.Reserve(Region::kWorkspace, TypeInStep(operands[i].kind, op_.dtype), shape);
+    if (contents[i].found == Found::kInMemory) memory_bytes_ += slot.first.tensor.Bytes();
   }
+  // As many elements of the table as the op finds by its ids.
+  if (op_.kind == OpKind::kEmbeddingForward || op_.kind == OpKind::kEmbeddingBackward)
+    memory_bytes_ += op_.dims[0] * op_.dims[1] * SizeOf(op_.dtype);
 }
 
 // Between two runs on a copy, the others push it out of the cache.
@@ -124,353 +163,83 @@ void ScratchOp::FillNumbers(const Contents& contents, const Tensor& tensor) {
   RepeatFromDoubles(values, tensor, device_, stream_);
 }
 
-void ScratchOp::Prepare(const OpDesc& op) {
-  switch (op.kind) {
-    case OpKind::kMatmul: return PrepareMatmul(op);
-    case OpKind::kLayerNormForward:
-    case OpKind::kLayerNormBackward:
-    case OpKind::kRmsNormForward:
-    case OpKind::kRmsNormBackward: return PrepareNorm(op);
-    case OpKind::kBiasResidual:
-    case OpKind::kResidualAdd:
-    case OpKind::kScale: return PrepareRows(op);
-    case OpKind::kActivationForward:
-    case OpKind::kActivationBackward: return PrepareActivation(op);
-    case OpKind::kHeadNormForward:
-    case OpKind::kHeadNormBackward: return PrepareHeadNorm(op);
-    case OpKind::kQkSquares:
-    case OpKind::kQkNormForward:
-    case OpKind::kQkProducts:
-    case OpKind::kQkNormBackward: return PrepareQkNorm(op);
-    case OpKind::kRope: return PrepareRope(op);
-    case OpKind::kAttentionForward:
-    case OpKind::kAttentionBackward: return PrepareAttention(op);
-    case OpKind::kUnfusedAttentionForward:
-    case OpKind::kUnfusedAttentionBackward: return PrepareUnfusedAttention(op);
-    case OpKind::kEmbeddingForward:
-    case OpKind::kEmbeddingBackward:
-    case OpKind::kPositionForward:
-    case OpKind::kPositionBackward: return PrepareEmbedding(op);
-    case OpKind::kCrossEntropy:
-    case OpKind::kCrossEntropyForward:
-    case OpKind::kCrossEntropyRescale:
-    case OpKind::kCrossEntropyLoss:
-    case OpKind::kCrossEntropyBackward: return PrepareCrossEntropy(op);
-    case OpKind::kFill:
-    case OpKind::kSumOfSquares:
-    case OpKind::kAdamW:
-    case OpKind::kAllReduceSum:
-    case OpKind::kAllReduceMax:
-    case OpKind::kSend:
-    case OpKind::kRecv:
-    case OpKind::kReduceScatter:
-    case OpKind::kAllGather: return PrepareFlat(op);
-  }
-  throw BadInput(fmt::format("op \"{}\" cannot be timed: unknown kind", ToString(op)));
-}
-
-void ScratchOp::PrepareMatmul(const OpDesc& op) {
-  OpDesc formed = op;
-  SetEpilogue(formed, op.epilogue);
-  if (formed != op) {
-    throw BadInput(fmt::format("op \"{}\" cannot be timed: its epilogue requires another form of the product",
-                               ToString(op)));
-  }
-  const Activation activation = op.activation;
-  const bool accumulate = op.accumulate;
+std::vector<ScratchOp::Contents> ScratchOp::ContentsOfMatmul(const OpDesc& op) {
   // Of x W and dy W^T, the first operand was just written. Of x^T dy, x was saved by the forward.
   const Contents a{0, 0.5, op.transpose_a ? Found::kInMemory : Found::kInCache};
   const Contents b{0, 0.5, op.transpose_a ? Found::kInCache : Found::kInMemory};
   const Contents c{0, 0.5}, bias{0, 0.1}, rows{0, 1};
   switch (op.epilogue) {
-    case Epilogue::kNone:
-      Take(op, {a, b, c});
-      run_ = [=, this, ta = Transpose{op.transpose_a}, tb = Transpose{op.transpose_b}] {
-        ops_.Matmul(tensors_[0], ta, tensors_[1], tb, tensors_[2], accumulate, stream_);
-      };
-      return;
-    case Epilogue::kBias:
-      Take(op, {a, b, bias, c});
-      run_ = [this] { ops_.MatmulBias(tensors_[0], tensors_[1], tensors_[2], tensors_[3], stream_); };
-      return;
-    case Epilogue::kActivation:
-      Take(op, {a, b, bias, c, rows});
-      run_ = [=, this] {
-        const auto& v = tensors_;
-        ops_.MatmulActivation(activation, v[0], v[1], v[2], v[3], v[4], stream_);
-      };
-      return;
-    case Epilogue::kActivationGradient:
-      Take(op, {a, b, {1, 0.2}, c});
-      run_ = [=, this] {
-        const auto& v = tensors_;
-        ops_.MatmulActivationBackward(activation, v[0], v[1], v[2], v[3], stream_);
-      };
-      return;
-    case Epilogue::kResidual:
-      Take(op, {a, b, bias, rows, c});
-      run_ = [this] {
-        const auto& v = tensors_;
-        ops_.MatmulResidual(v[0], v[1], v[2], v[3], v[4], stream_);
-      };
-      return;
-    case Epilogue::kBiasGradient:
-      Take(op, {a, b, c, bias});
-      run_ = [=, this] {
-        const auto& v = tensors_;
-        ops_.MatmulBiasGradient(v[0], v[1], v[2], v[3], accumulate, stream_);
-      };
-      return;
+    case Epilogue::kNone: return {a, b, c};
+    case Epilogue::kBias: return {a, b, bias, c};
+    case Epilogue::kActivation: return {a, b, bias, c, rows};
+    case Epilogue::kActivationGradient: return {a, b, {1, 0.2}, c};
+    case Epilogue::kBiasGradient: return {a, b, c, bias};
+    case Epilogue::kResidual: return {a, b, bias, rows, c};
   }
   throw BadInput(fmt::format("op \"{}\" cannot be timed: unknown epilogue", ToString(op)));
 }
 
-void ScratchOp::PrepareNorm(const OpDesc& op) {
-  const Contents written{0, 1, Found::kInCache}, saved{0, 1}, gamma{1, 0.1}, beta{0, 0.1}, mean{0, 0.1},
-      rstd{1, 0.1}, gradient{0, 1};
-  const bool accumulate = op.accumulate;
-  switch (op.kind) {
-    case OpKind::kLayerNormForward:
-      Take(op, {written, gamma, beta, saved, mean, rstd});
-      run_ = [this] {
-        const auto& v = tensors_;
-        ops_.LayerNormForward(v[0], v[1], v[2], 1e-5, v[3], v[4], v[5], stream_);
-      };
-      return;
-    case OpKind::kLayerNormBackward:
-      Take(op, {written, saved, gamma, mean, rstd, saved, gradient, gradient});
-      run_ = [=, this] {
-        const auto& v = tensors_;
-        ops_.LayerNormBackward(v[0], v[1], v[2], v[3], v[4], v[5], true, v[6], v[7], accumulate, stream_);
-      };
-      return;
-    case OpKind::kRmsNormForward:
-      Take(op, {written, gamma, saved, rstd});
-      run_ = [this] {
-        ops_.RmsNormForward(tensors_[0], tensors_[1], 1e-5, tensors_[2], tensors_[3], stream_);
-      };
-      return;
-    default:
-      Take(op, {written, saved, gamma, rstd, saved, gradient});
-      run_ = [=, this] {
-        const auto& v = tensors_;
-        ops_.RmsNormBackward(v[0], v[1], v[2], v[3], v[4], true, v[5], accumulate, stream_);
-      };
-  }
-}
-
-void ScratchOp::PrepareRows(const OpDesc& op) {
-  const Contents y{1, 0.2, Found::kInCache}, residual{0, 0.1}, bias{0, 0.1};
-  if (op.kind == OpKind::kScale) {
-    Take(op, {y, y});
-    run_ = [this] { ops_.Scale(tensors_[0], 0.5, tensors_[1], stream_); };
-    return;
-  }
-  if (op.kind == OpKind::kResidualAdd) {
-    Take(op, {y, residual});
-    run_ = [this] { ops_.ResidualAdd(tensors_[0], tensors_[1], stream_); };
-    return;
-  }
-  Take(op, {y, bias, residual});
-  run_ = [this] { ops_.BiasResidual(tensors_[0], tensors_[1], tensors_[2], stream_); };
-}
-
-void ScratchOp::PrepareActivation(const OpDesc& op) {
-  const Activation activation = op.activation;
-  if (op.kind == OpKind::kActivationForward) {
-    // The bias is zero, since it is added to x in each run.
-    Take(op, {{1, 0.2, Found::kInCache}, {0, 0}, {0, 1}});
-    run_ = [=, this] { ops_.ActivationForward(activation, tensors_[0], tensors_[1], tensors_[2], stream_); };
-    return;
-  }
-  Take(op, {{1, 0.2}, {0, 1, Found::kInCache}, {0, 1}});
-  run_ = [=, this] { ops_.ActivationBackward(activation, tensors_[0], tensors_[1], tensors_[2], stream_); };
-}
-
-void ScratchOp::PrepareHeadNorm(const OpDesc& op) {
-  // Repeated backwards replace the gradient by a projection of it, which stays as large.
-  const Contents written{0, 1, Found::kInCache}, saved{0, 1}, gamma{1, 0}, rstd{1, 0}, gradient{0, 1};
-  const std::int64_t heads = op.dims[1], kv_heads = op.dims[3];
-  const bool accumulate = op.accumulate;
-  if (op.kind == OpKind::kHeadNormForward) {
-    Take(op, {written, gamma, gamma, saved, rstd});
-    run_ = [=, this] {
-      const auto& v = tensors_;
-      ops_.HeadNormForward(v[0], heads, kv_heads, v[1], v[2], 1e-5, v[3], v[4], stream_);
-    };
-    return;
-  }
-  Take(op, {written, saved, gamma, gamma, rstd, gradient, gradient});
-  run_ = [=, this] {
-    const auto& v = tensors_;
-    ops_.HeadNormBackward(v[0], heads, kv_heads, v[1], v[2], v[3], v[4], v[5], v[6], accumulate, stream_);
-  };
-}
-
-void ScratchOp::PrepareQkNorm(const OpDesc& op) {
-  // As for heads. Sums that become 1/sqrt(sum / width + eps) stay so that results converge; products are 0,
-  // so that the gradient stays as it is.
-  const Contents written{0, 1, Found::kInCache}, saved{0, 1}, gamma{1, 0}, gradient{0, 1};
-  const Contents sums{static_cast<double>(op.dims[1] * op.dims[2]), 0, Found::kInCache},
-      ones{1, 0, Found::kInCache}, zeros{0, 0, Found::kInCache};
-  const std::int64_t heads = op.dims[1], kv_heads = op.dims[3];
-  const bool accumulate = op.accumulate;
-  const auto& v = tensors_;
-  switch (op.kind) {
-    case OpKind::kQkSquares:
-      Take(op, {written, sums});
-      run_ = [=, this, &v] { ops_.QkSquares(v[0], heads, kv_heads, v[1], stream_); };
-      return;
-    case OpKind::kQkNormForward:
-      Take(op, {written, gamma, gamma, saved, sums});
-      run_ = [=, this, &v] {
-        ops_.QkNormForward(v[0], heads, kv_heads, 1, v[1], v[2], 1, v[3], v[4], stream_);
-      };
-      return;
-    case OpKind::kQkProducts:
-      Take(op, {written, saved, gamma, gamma, ones, zeros});
-      run_ = [=, this, &v] { ops_.QkProducts(v[0], heads, kv_heads, v[1], v[2], v[3], v[4], v[5], stream_); };
-      return;
-    default:
-      Take(op, {written, saved, gamma, gamma, ones, zeros, gradient, gradient});
-      run_ = [=, this, &v] {
-        ops_.QkNormBackward(v[0], heads, kv_heads, 1, v[1], v[2], v[3], v[4], v[5], v[6], v[7], accumulate,
-                            stream_);
-      };
-  }
-}
-
-void ScratchOp::PrepareRope(const OpDesc& op) {
-  // Of all tokens in one sequence: the same work on the rows, and the maximum on the angles.
-  Take(op, {{0, 1, Found::kInCache}});
-  run_ = [this, heads = op.dims[1], d = op.dims[2], r = op.dims[3]] {
-    ops_.Rope(tensors_[0], heads, d, r, 1e4, false, stream_);
-  };
-}
-
-void ScratchOp::PrepareAttention(const OpDesc& op) {
-  const AttentionForm form = FormOf(op);
-  const Contents saved{0, 0.1}, written{0, 0.1, Found::kInCache};
-  const Contents lse{std::log(static_cast<double>(op.dims[1])), 0.1};
-  if (op.kind == OpKind::kAttentionForward) {
-    Take(op, {written, saved, lse, written});
-    run_ = [=, this] {
-      const auto& v = tensors_;
-      ops_.AttentionForward(v[0], form, v[1], v[2], v[3], stream_);
-    };
-    return;
-  }
-  Take(op, {saved, saved, lse, written, saved, written});
-  run_ = [=, this] {
-    const auto& v = tensors_;
-    ops_.AttentionBackward(v[0], form, v[1], v[2], v[3], v[4], v[5], stream_);
-  };
-}
-
-void ScratchOp::PrepareUnfusedAttention(const OpDesc& op) {
-  const AttentionForm form = FormOf(op);
-  const Contents saved{0, 0.1}, written{0, 0.1, Found::kInCache};
-  const double probability = 1 / static_cast<double>(op.dims[1]);
-  const Contents probabilities{probability, probability / 2};
-  if (op.kind == OpKind::kUnfusedAttentionForward) {
-    Take(op, {written, probabilities, saved});
-    run_ = [=, this] { ops_.UnfusedAttentionForward(tensors_[0], form, tensors_[1], tensors_[2], stream_); };
-    return;
-  }
-  Take(op, {saved, probabilities, saved, written, saved, saved});
-  run_ = [=, this] {
-    const auto& v = tensors_;
-    ops_.UnfusedAttentionBackward(v[0], form, v[1], v[2], v[3], v[4], v[5], stream_);
-  };
-}
-
-void ScratchOp::PrepareEmbedding(const OpDesc& op) {
-  const bool accumulate = op.accumulate;
-  const Contents written{0, 0.1, Found::kInCache}, saved{0, 0.1};
-  switch (op.kind) {
-    case OpKind::kPositionForward:
-      Take(op, {written, saved});
-      run_ = [=, this] { ops_.PositionForward(tensors_[0], op.dims[0], 0, tensors_[1], stream_); };
-      return;
-    case OpKind::kPositionBackward:
-      Take(op, {written, saved});
-      run_ = [=, this] { ops_.PositionBackward(tensors_[0], tensors_[1], accumulate, stream_); };
-      return;
-    default: break;
-  }
+std::vector<ScratchOp::Contents> ScratchOp::ContentsOf(const OpDesc& op) {
+  const auto dim = [&](std::size_t i) { return static_cast<double>(op.dims[i]); };
+  const Contents written{0, 1, Found::kInCache}, saved{0, 1}, gradient{0, 1}, small{0, 0.1}, near_one{1, 0.1};
+  // Activations from which a gated activation, or the sum of a residual, stays far from 0.
+  const Contents x{1, 0.2, Found::kInCache};
+  // Norms of heads: repeated backwards replace the gradient by a projection of it, which stays as large. For
+  // all queries and keys, products are 0, so that the gradient stays as it is.
+  const Contents one{1, 0}, sums_of_heads{dim(1) * dim(2), 0, Found::kInCache}, ones{1, 0, Found::kInCache},
+      zeros{0, 0, Found::kInCache};
+  // Attention.
+  const Contents recent{0, 0.1, Found::kInCache}, lse{std::log(dim(1)), 0.1};
+  const Contents probabilities{1 / dim(1), 0.5 / dim(1)};
+  // Cross-entropy: values for which each op converges when it runs repeatedly on its own results.
+  // s -> exp(s - max), s -> max + log(s) and x -> exp(x - s) all do if max is above 1.6 and s above 1.
+  const Contents max{2, 0.3, Found::kInCache}, sums{1.5, 0.3, Found::kInCache};
+  const Contents logits{0.5, 0.5, Found::kInCache}, targets{0, dim(1), Found::kInCache};
   // The copies have other ids, so that each run finds other rows of the table, which it reads or writes.
-  const Contents ids{0, static_cast<double>(op.dims[2])};
-  memory_bytes_ += op.dims[0] * op.dims[1] * SizeOf(op.dtype);  // as many elements of the table
-  if (op.kind == OpKind::kEmbeddingForward) {
-    Take(op, {ids, written, saved});
-    run_ = [this] { ops_.EmbeddingForward(tensors_[0], tensors_[1], 0, tensors_[2], stream_); };
-    return;
-  }
-  // A table that is written whole was last used by the optimizer.
-  Take(op, {ids, written, accumulate ? written : saved});
-  run_ = [=, this] { ops_.EmbeddingBackward(tensors_[0], tensors_[1], 0, tensors_[2], accumulate, stream_); };
-}
-
-void ScratchOp::PrepareCrossEntropy(const OpDesc& op) {
-  // Values for which each op converges when it runs repeatedly on its own results: s -> exp(s - max), s ->
-  // max + log(s) and x -> exp(x - s) all do if max is above 1.6 and s above 1.
-  const Contents max{2, 0.3, Found::kInCache}, sums{1.5, 0.3, Found::kInCache}, loss{0, 0, Found::kInCache};
-  const std::int64_t v = op.dims[1];
-  const Contents logits{0.5, 0.5, Found::kInCache}, targets{0, static_cast<double>(v), Found::kInCache};
+  const Contents ids{0, dim(2)};
+  // Parameters, gradients and states were last used by other layers.
+  const Contents state{0.5, 0.5};
   switch (op.kind) {
-    case OpKind::kCrossEntropyRescale:
-      Take(op, {max, sums});
-      run_ = [this] { ops_.CrossEntropyRescale(tensors_[0], tensors_[1], stream_); };
-      return;
-    case OpKind::kCrossEntropyLoss:
-      Take(op, {max, sums, loss});
-      run_ = [this] { ops_.CrossEntropyLoss(tensors_[0], tensors_[1], tensors_[2], stream_); };
-      return;
-    case OpKind::kCrossEntropy:
-      Take(op, {logits, targets, loss});
-      run_ = [=, this] { ops_.CrossEntropy(tensors_[0], v, tensors_[1], 1.0, tensors_[2], stream_); };
-      return;
-    case OpKind::kCrossEntropyForward:
-      Take(op, {logits, targets, max, sums});
-      run_ = [=, this] {
-        ops_.CrossEntropyForward(tensors_[0], v, tensors_[1], 0, tensors_[2], tensors_[3], stream_);
-      };
-      return;
-    default:
-      // It finds the logits in memory: messages were exchanged since they were written.
-      Take(op, {{0.5, 0.5}, sums, targets});
-      run_ = [=, this] {
-        ops_.CrossEntropyBackward(tensors_[0], v, tensors_[1], tensors_[2], 0, 1.0, stream_);
-      };
+    case OpKind::kMatmul: return ContentsOfMatmul(op);
+    case OpKind::kLayerNormForward: return {written, near_one, small, saved, small, near_one};
+    case OpKind::kLayerNormBackward:
+      return {written, saved, near_one, small, near_one, saved, gradient, gradient};
+    case OpKind::kRmsNormForward: return {written, near_one, saved, near_one};
+    case OpKind::kRmsNormBackward: return {written, saved, near_one, near_one, saved, gradient};
+    case OpKind::kBiasResidual: return {x, small, small};
+    case OpKind::kResidualAdd: return {x, small};
+    case OpKind::kScale: return {x, x};
+    case OpKind::kActivationForward: return {x, {0, 0}, saved};  // the bias is added to x in each run
+    case OpKind::kActivationBackward: return {{1, 0.2}, written, saved};
+    case OpKind::kHeadNormForward: return {written, one, one, saved, one};
+    case OpKind::kHeadNormBackward: return {written, saved, one, one, one, gradient, gradient};
+    case OpKind::kQkSquares: return {written, sums_of_heads};
+    case OpKind::kQkNormForward: return {written, one, one, saved, sums_of_heads};
+    case OpKind::kQkProducts: return {written, saved, one, one, ones, zeros};
+    case OpKind::kQkNormBackward: return {written, saved, one, one, ones, zeros, gradient, gradient};
+    case OpKind::kRope: return {written};
+    case OpKind::kAttentionForward: return {recent, small, lse, recent};
+    case OpKind::kAttentionBackward: return {small, small, lse, recent, small, recent};
+    case OpKind::kUnfusedAttentionForward: return {recent, probabilities, small};
+    case OpKind::kUnfusedAttentionBackward: return {small, probabilities, small, recent, small, small};
+    case OpKind::kEmbeddingForward: return {ids, recent, small};
+    // A table that is written whole was last used by the optimizer.
+    case OpKind::kEmbeddingBackward: return {ids, recent, op.accumulate ? recent : small};
+    case OpKind::kPositionForward:
+    case OpKind::kPositionBackward: return {recent, small};
+    case OpKind::kCrossEntropy: return {logits, targets, zeros};
+    case OpKind::kCrossEntropyForward: return {logits, targets, max, sums};
+    case OpKind::kCrossEntropyRescale: return {max, sums};
+    case OpKind::kCrossEntropyLoss: return {max, sums, zeros};
+    // It finds the logits in memory: messages were exchanged since they were written.
+    case OpKind::kCrossEntropyBackward: return {{0.5, 0.5}, sums, targets};
+    case OpKind::kFill: return {state};
+    case OpKind::kSumOfSquares: return {state, {0, 0}};
+    case OpKind::kAdamW: return {state, small, state, small, near_one};
+    case kFirstCommunication ... kLastCommunication:
+      return {{0.5, 0.5, Found::kInCache}};  // a message was just written
   }
-}
-
-void ScratchOp::PrepareFlat(const OpDesc& op) {
-  // A message was just written. Parameters, gradients and states were last used by other layers.
-  const Contents x{0.5, 0.5, IsCommunication(op.kind) ? Found::kInCache : Found::kInMemory};
-  switch (op.kind) {
-    case OpKind::kFill:
-      Take(op, {x});
-      run_ = [this] { ops_.Fill(tensors_[0], 0, stream_); };
-      return;
-    case OpKind::kSumOfSquares:
-      Take(op, {x, {0, 0}});
-      run_ = [this] { ops_.SumOfSquares({&tensors_[0], 1}, tensors_[1], stream_); };
-      return;
-    case OpKind::kAdamW: {
-      const Contents grad{0, 0.1}, master{0.5, 0.5}, m{0, 0.1}, v{1, 0.1};
-      Take(op, {x, grad, master, m, v});
-      AdamWParams params;
-      params.lr = 1e-4;
-      run_ = [=, this] {
-        const auto& t = tensors_;
-        const AdamWTensor all{t[0], t[1], t[2], t[3], t[4], 0.1};
-        ops_.AdamW({&all, 1}, params, stream_);
-      };
-      return;
-    }
-    default: Take(op, {x});  // communication: the caller runs it on the buffer
-  }
+  throw BadInput(fmt::format("op \"{}\" cannot be timed: unknown kind", ToString(op)));
 }
 
 }  // namespace autocfg::trainer

@@ -8,8 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -30,11 +28,7 @@ class ScratchOp {
   ScratchOp& operator=(const ScratchOp&) = delete;
 
   // Runs a compute op once.
-  void Run() {
-    run_();
-    if (++turn_ == copies_.size()) turn_ = 0;
-    tensors_ = copies_[turn_];
-  }
+  void Run();
 
   // Of the next run, in the order of OperandsOf; absent where the op does not have the operand.
   std::span<const Tensor> tensors() const { return tensors_; }
@@ -55,26 +49,17 @@ class ScratchOp {
     Contents contents;
   };
 
-  // Reserves the operands of the op (kernels/op_operands.h), in their order, with these contents.
-  void Take(const OpDesc& op, std::initializer_list<Contents> contents);
+  // Return what each operand holds, in the order of OperandsOf (kernels/op_operands.h).
+  static std::vector<Contents> ContentsOf(const OpDesc& op);
+  static std::vector<Contents> ContentsOfMatmul(const OpDesc& op);
+
+  void Reserve();
   std::size_t CopiesNeeded() const;
   void Allocate();
   void FillIds(const Contents& contents, const Tensor& tensor, std::size_t copy);
   void FillNumbers(const Contents& contents, const Tensor& tensor);
-  void Prepare(const OpDesc& op);
-  void PrepareMatmul(const OpDesc& op);
-  void PrepareNorm(const OpDesc& op);
-  void PrepareRows(const OpDesc& op);
-  void PrepareActivation(const OpDesc& op);
-  void PrepareHeadNorm(const OpDesc& op);
-  void PrepareQkNorm(const OpDesc& op);
-  void PrepareRope(const OpDesc& op);
-  void PrepareAttention(const OpDesc& op);
-  void PrepareUnfusedAttention(const OpDesc& op);
-  void PrepareEmbedding(const OpDesc& op);
-  void PrepareCrossEntropy(const OpDesc& op);
-  void PrepareFlat(const OpDesc& op);
 
+  const OpDesc op_;
   Device& device_;
   Ops& ops_;
   Stream& stream_;
@@ -84,7 +69,6 @@ class ScratchOp {
   std::vector<std::vector<Tensor>> copies_;
   std::size_t turn_ = 0;
   std::span<const Tensor> tensors_;  // copies_[turn_]
-  std::function<void()> run_;
 };
 
 }  // namespace autocfg::trainer

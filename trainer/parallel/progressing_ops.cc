@@ -1,20 +1,20 @@
 #include "trainer/parallel/progressing_ops.h"
 
-#include "kernels/wrapped_ops.h"
-
 namespace autocfg::trainer {
 namespace {
 
-class ProgressingOps final : public WrappedOps {
+class ProgressingOps final : public Ops {
  public:
-  ProgressingOps(Ops& ops, PendingWorks& pending) : WrappedOps(ops), pending_(pending) {}
+  ProgressingOps(Ops& ops, PendingWorks& pending) : ops_(ops), pending_(pending) {}
 
- private:
-  void Pass(Stream&, const Issue& issue) override {
-    issue(ops());
+  void Run(const OpCall& call, Stream& stream) override {
+    ops_.Run(call, stream);
     pending_.Progress();
   }
+  void ReleaseSpare() override { ops_.ReleaseSpare(); }
 
+ private:
+  Ops& ops_;
   PendingWorks& pending_;
 };
 

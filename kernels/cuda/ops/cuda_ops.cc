@@ -4,84 +4,87 @@
 
 #include <map>
 #include <stdexcept>
-#include <tuple>
 
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/device/cuda_stream.h"
 #include "kernels/cuda/ops/attention_choice.h"
-#include "kernels/cuda/ops/dispatch.h"
+#include "kernels/cuda/ops/kernel_ops.h"
 #include "kernels/cuda/ops/linear_ops.h"
-#include "kernels/op_check.h"
 
 namespace autocfg::cuda {
 namespace {
 
-class CudaOps final : public LinearOps {
+class CudaOps final : public Ops {
  public:
-  using LinearOps::LinearOps;
+  explicit CudaOps(std::int64_t workspace_bytes) : linear_(scratch_, workspace_bytes) {}
 
-  void AttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
-                        const Tensor& workspace, Stream& stream) override {
-    const OpDesc op = op_check::AttentionForward(qkv, form, out, lse, workspace);
-    const AttentionShape shape = ShapeOf(op, form);
-    Dispatch(op, {&lse}, [&]<typename T>() {
-      attention_.Forward(shape, qkv.As<const T>(), out.As<T>(), lse.As<float>(), scratch(),
-                         CudaOps::HandleOf(stream));
-      Remember<T>(op, shape);
-    });
+  void Run(const OpCall& call, Stream& stream) override {
+    const cudaStream_t handle = HandleOf(stream);
+    switch (call.desc.kind) {
+      case OpKind::kMatmul: return linear_.Run(call, handle);
+      case OpKind::kAttentionForward: return AttentionForward(call, handle);
+      case OpKind::kAttentionBackward: return AttentionBackward(call, handle);
+      case OpKind::kUnfusedAttentionForward: return UnfusedAttentionForward(call, handle);
+      case OpKind::kUnfusedAttentionBackward: return UnfusedAttentionBackward(call, handle);
+      default: return RunKernelOp(call, scratch_, handle);  // does not compile if it lacks a kind
+    }
   }
-
-  void AttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& out, const Tensor& lse,
-                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
-                         Stream& stream) override {
-    const OpDesc op = op_check::AttentionBackward(qkv, form, out, lse, dout, dqkv, workspace);
-    Dispatch(op, {&lse}, [&]<typename T>() {
-      attention_.Backward(ShapeOf(op, form), qkv.As<const T>(), out.As<const T>(), lse.As<const float>(),
-                          dout.As<const T>(), dqkv.As<T>(), scratch(), CudaOps::HandleOf(stream));
-    });
-  }
-
-  void UnfusedAttentionForward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
-                               const Tensor& out, Stream& stream) override {
-    const OpDesc op = op_check::UnfusedAttentionForward(qkv, form, probabilities, out);
-    Dispatch(op, {}, [&]<typename T>() {
-      cuda::UnfusedAttentionForward(ShapeOf(op, form), qkv.As<const T>(), probabilities.As<T>(), out.As<T>(),
-                                    CudaOps::HandleOf(stream));
-    });
-  }
-
-  void UnfusedAttentionBackward(const Tensor& qkv, const AttentionForm& form, const Tensor& probabilities,
-                                const Tensor& out, const Tensor& dout, const Tensor& dqkv,
-                                const Tensor& dscores, Stream& stream) override {
-    const OpDesc op = op_check::UnfusedAttentionBackward(qkv, form, probabilities, out, dout, dqkv, dscores);
-    const AttentionShape shape = ShapeOf(op, form);
-    Dispatch(op, {}, [&]<typename T>() {
-      cuda::UnfusedAttentionBackward(shape, qkv.As<const T>(), probabilities.As<const T>(), out.As<const T>(),
-                                     dout.As<const T>(), dqkv.As<T>(), dscores.As<T>(),
-                                     scratch().Get<float>(AttentionDeltaElements(shape)),
-                                     CudaOps::HandleOf(stream));
-    });
-  }
+  void ReleaseSpare() override { scratch_.Release(); }
 
   std::vector<OpChoice> Choices() const {
-    std::vector<OpChoice> choices = MatmulChoices();
+    std::vector<OpChoice> choices = linear_.Choices();
     for (const auto& [op, implementation] : implementations_)
       choices.push_back({fmt::format("{}: {}", ToString(op), implementation), false});
     return choices;
   }
 
  private:
-  cudaStream_t HandleOf(Stream& stream) override { return cuda::HandleOf(stream); }
+  void AttentionForward(const OpCall& call, cudaStream_t stream) {
+    const Tensor &qkv = call[0], &out = call[1], &lse = call[2];
+    const AttentionShape shape = ShapeOf(call);
+    Dispatch(call, [&]<typename T>() {
+      attention_.Forward(shape, qkv.As<const T>(), out.As<T>(), lse.As<float>(), scratch_, stream);
+      Remember<T>(call.desc, shape);
+    });
+  }
 
-  static AttentionShape ShapeOf(const OpDesc& op, const AttentionForm& form) {
-    return {.batch = op.dims[0],
-            .seq_len = op.dims[1],
-            .heads = op.dims[2],
-            .kv_heads = op.dims[4],
-            .head_dim = op.dims[3],
-            .scale = form.scale,
-            .alibi_heads = form.alibi_heads,
-            .first_head = form.first_head};
+  void AttentionBackward(const OpCall& call, cudaStream_t stream) {
+    const Tensor &qkv = call[0], &out = call[1], &lse = call[2], &dout = call[3], &dqkv = call[4];
+    Dispatch(call, [&]<typename T>() {
+      attention_.Backward(ShapeOf(call), qkv.As<const T>(), out.As<const T>(), lse.As<const float>(),
+                          dout.As<const T>(), dqkv.As<T>(), scratch_, stream);
+    });
+  }
+
+  static void UnfusedAttentionForward(const OpCall& call, cudaStream_t stream) {
+    const Tensor &qkv = call[0], &probabilities = call[1], &out = call[2];
+    Dispatch(call, [&]<typename T>() {
+      cuda::UnfusedAttentionForward(ShapeOf(call), qkv.As<const T>(), probabilities.As<T>(), out.As<T>(),
+                                    stream);
+    });
+  }
+
+  void UnfusedAttentionBackward(const OpCall& call, cudaStream_t stream) {
+    const Tensor &qkv = call[0], &probabilities = call[1], &out = call[2], &dout = call[3], &dqkv = call[4],
+                 &dscores = call[5];
+    const AttentionShape shape = ShapeOf(call);
+    Dispatch(call, [&]<typename T>() {
+      cuda::UnfusedAttentionBackward(shape, qkv.As<const T>(), probabilities.As<const T>(), out.As<const T>(),
+                                     dout.As<const T>(), dqkv.As<T>(), dscores.As<T>(),
+                                     scratch_.Get<float>(AttentionDeltaElements(shape)), stream);
+    });
+  }
+
+  static AttentionShape ShapeOf(const OpCall& call) {
+    const auto [batch, seq_len, heads, head_dim, kv_heads] = call.desc.dims;
+    return {.batch = batch,
+            .seq_len = seq_len,
+            .heads = heads,
+            .kv_heads = kv_heads,
+            .head_dim = head_dim,
+            .scale = call.args.form.scale,
+            .alibi_heads = call.args.form.alibi_heads,
+            .first_head = call.args.form.first_head};
   }
 
   template <typename T>
@@ -89,6 +92,8 @@ class CudaOps final : public LinearOps {
     if (!implementations_.contains(op)) implementations_.emplace(op, attention_.ImplementationOf<T>(shape));
   }
 
+  Scratch scratch_;
+  LinearOps linear_;
   AttentionChoice attention_;
   std::map<OpDesc, std::string> implementations_;
 };

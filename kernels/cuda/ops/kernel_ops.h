@@ -1,92 +1,42 @@
-// The ops that our own kernels compute on a GPU: all but matrix products and attention. Checks shapes and
-// types, then launches the kernels on the stream. Supports fp32 and bf16; statistics, gradients of parameters
-// and the optimizer's tensors are fp32 in both. One rank, one thread. All ops are issued on one stream,
-// because they share scratch memory.
+// The ops that our own kernels compute on a GPU: all but matrix products and attention. Checks types, then
+// launches the kernels on the stream. Supports fp32 and bf16; statistics, gradients of parameters and the
+// optimizer's tensors are fp32 in both. Fill supports fp64 too: losses and norms. One rank, one thread. All
+// ops are issued on one stream, because they share scratch memory.
 #pragma once
 
+#include <cuda_bf16.h>
 #include <cuda_runtime.h>
+#include <fmt/format.h>
 
-#include <span>
+#include <cstddef>
+#include <stdexcept>
 
 #include "kernels/cuda/device/scratch.h"
-#include "kernels/ops.h"
+#include "kernels/op_call.h"
+#include "kernels/op_operands.h"
 
 namespace autocfg::cuda {
 
-class KernelOps : public Ops {
- public:
-  void LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y,
-                        const Tensor& mean, const Tensor& rstd, Stream& stream) override;
-  void LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
-                         const Tensor& rstd, const Tensor& dx, bool add_to_dx, const Tensor& dgamma,
-                         const Tensor& dbeta, bool accumulate, Stream& stream) override;
-  void RmsNormForward(const Tensor& x, const Tensor& gamma, double eps, const Tensor& y, const Tensor& rstd,
-                      Stream& stream) override;
-  void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
-                       const Tensor& dx, bool add_to_dx, const Tensor& dgamma, bool accumulate,
-                       Stream& stream) override;
+void RunKernelOp(const OpCall& call, Scratch& scratch, cudaStream_t stream);
 
-  void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream& stream) override;
-  void ResidualAdd(const Tensor& y, const Tensor& residual, Stream& stream) override;
-  void Scale(const Tensor& x, double factor, const Tensor& y, Stream& stream) override;
-  void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
-                         Stream& stream) override;
-  void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx,
-                          Stream& stream) override;
-  void HeadNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& gamma_q,
-                       const Tensor& gamma_k, double eps, const Tensor& raw, const Tensor& rstd,
-                       Stream& stream) override;
-  void HeadNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
-                        const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
-                        const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate,
-                        Stream& stream) override;
-  void QkSquares(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& sums,
-                 Stream& stream) override;
-  void QkNormForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
-                     const Tensor& gamma_q, const Tensor& gamma_k, double eps, const Tensor& raw,
-                     const Tensor& rstd, Stream& stream) override;
-  void QkProducts(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& raw,
-                  const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd, const Tensor& products,
-                  Stream& stream) override;
-  void QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv_heads, std::int64_t ranks,
-                      const Tensor& raw, const Tensor& gamma_q, const Tensor& gamma_k, const Tensor& rstd,
-                      const Tensor& products, const Tensor& dgamma_q, const Tensor& dgamma_k, bool accumulate,
-                      Stream& stream) override;
-  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
-            double theta, bool inverse, Stream& stream) override;
-
-  void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start,
-                        const Tensor& out, Stream& stream) override;
-  void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start,
-                         const Tensor& dtable, bool accumulate, Stream& stream) override;
-  void PositionForward(const Tensor& y, std::int64_t seq_len, std::int64_t first, const Tensor& table,
-                       Stream& stream) override;
-  void PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate, Stream& stream) override;
-
-  void CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double scale,
-                    const Tensor& loss, Stream& stream) override;
-  void CrossEntropyForward(const Tensor& logits, std::int64_t valid, const Tensor& targets,
-                           std::int64_t vocab_start, const Tensor& max, const Tensor& sums,
-                           Stream& stream) override;
-  void CrossEntropyRescale(const Tensor& max, const Tensor& sums, Stream& stream) override;
-  void CrossEntropyLoss(const Tensor& max, const Tensor& sums, const Tensor& loss, Stream& stream) override;
-  void CrossEntropyBackward(const Tensor& logits, std::int64_t valid, const Tensor& sums,
-                            const Tensor& targets, std::int64_t vocab_start, double scale,
-                            Stream& stream) override;
-  void Fill(const Tensor& y, double value, Stream& stream) override;  // fp64 too: losses and norms
-  void SumOfSquares(std::span<const Tensor> tensors, const Tensor& result, Stream& stream) override;
-  void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream& stream) override;
-
-  void ReleaseSpare() override { scratch_.Release(); }
-
- protected:
-  // Returns the CUDA stream of `stream`. Throws std::logic_error for a stream of another device.
-  virtual cudaStream_t HandleOf(Stream& stream) = 0;
-
-  Scratch& scratch() { return scratch_; }
-
- private:
-  Scratch scratch_;
-};
+// Runs `body.operator()<T>()` for the element type of the op: float or __nv_bfloat16. Throws
+// std::invalid_argument for any other type, and if statistics or gradients of parameters are not fp32.
+template <typename Body>
+void Dispatch(const OpCall& call, Body body) {
+  const OpDesc& op = call.desc;
+  std::size_t i = 0;
+  for (const Operand& operand : OperandsOf(op)) {
+    const Tensor& t = call[i++];
+    const bool wide = operand.kind == OperandKind::kStatistics || operand.kind == OperandKind::kGradient;
+    if (!wide || !operand.IsIn(op) || t.dtype == DType::kF32) continue;
+    throw std::invalid_argument(fmt::format(
+        "{}: the cuda device keeps statistics, gradients of parameters and optimizer states in fp32, not {}",
+        Name(op.kind), Name(t.dtype)));
+  }
+  if (op.dtype == DType::kF32) return body.template operator()<float>();
+  if (op.dtype == DType::kBF16) return body.template operator()<__nv_bfloat16>();
+  throw std::invalid_argument(
+      fmt::format("{}: the cuda device runs fp32 and bf16, not {}", Name(op.kind), Name(op.dtype)));
+}
 
 }  // namespace autocfg::cuda

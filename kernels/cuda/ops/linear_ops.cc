@@ -8,8 +8,7 @@
 #include "kernels/cuda/device/cuda_stream.h"
 #include "kernels/cuda/kernels/elementwise.h"
 #include "kernels/cuda/kernels/sum.h"
-#include "kernels/cuda/ops/dispatch.h"
-#include "kernels/op_check.h"
+#include "kernels/cuda/ops/kernel_ops.h"
 
 namespace autocfg::cuda {
 namespace {
@@ -47,8 +46,9 @@ LinearOps::Product::Product(MatmulKey of, LtEpilogue epilogue, const MatmulOpera
 
 // Allocates the products' scratch memory at once. (Attention allocates what it needs beyond that in the first
 // step.)
-LinearOps::LinearOps(std::int64_t workspace_bytes) : matmul_(scratch(), workspace_bytes) {
-  scratch().Get(workspace_bytes + kBesideWorkspace);
+LinearOps::LinearOps(Scratch& scratch, std::int64_t workspace_bytes)
+    : scratch_(scratch), matmul_(scratch, workspace_bytes) {
+  scratch_.Get(workspace_bytes + kBesideWorkspace);
 }
 
 bool LinearOps::TakesFused(const Product& fused, const std::function<void()>& after_fused,
@@ -78,123 +78,122 @@ void LinearOps::Either(const Product& fused, const Product& plain, const std::fu
   after_plain();
 }
 
-void LinearOps::Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c,
-                       bool accumulate, Stream& stream) {
-  const OpDesc op = op_check::Matmul(a, ta, b, tb, c, accumulate);
-  Run({KeyOf(op, c), LtEpilogue::kNone, {.a = a.data, .b = b.data, .d = c.data}}, HandleOf(stream));
+void LinearOps::Run(const OpCall& call, cudaStream_t stream) {
+  switch (call.desc.epilogue) {
+    case Epilogue::kNone: {
+      const Tensor &a = call[0], &b = call[1], &c = call[2];
+      return Run({KeyOf(call.desc, c), LtEpilogue::kNone, {.a = a.data, .b = b.data, .d = c.data}}, stream);
+    }
+    case Epilogue::kBias: return Bias(call, stream);
+    case Epilogue::kActivation: return Activate(call, stream);
+    case Epilogue::kActivationGradient: return ActivationGradient(call, stream);
+    case Epilogue::kBiasGradient: return BiasGradient(call, stream);
+    case Epilogue::kResidual: return Residual(call, stream);
+  }
 }
 
-void LinearOps::MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
-                           Stream& stream) {
-  const OpDesc op = op_check::MatmulBias(a, b, bias, c);
-  const MatmulKey key = KeyOf(op, c);
-  const cudaStream_t handle = HandleOf(stream);
+void LinearOps::Bias(const OpCall& call, cudaStream_t stream) {
+  const Tensor &a = call[0], &b = call[1], &bias = call[2], &c = call[3];
+  const MatmulKey key = KeyOf(call.desc, c);
   const auto add_bias = [&] {
-    Dispatch(op, {},
-             [&]<typename T>() { cuda::BiasAdd(key.m, key.n, c.As<T>(), bias.As<const T>(), handle); });
+    Dispatch(call, [&]<typename T>() { cuda::BiasAdd(key.m, key.n, c.As<T>(), bias.As<const T>(), stream); });
   };
   Either({key, LtEpilogue::kBias, {.a = a.data, .b = b.data, .d = c.data, .bias = bias.data}},
-         {key, LtEpilogue::kNone, {.a = a.data, .b = b.data, .d = c.data}}, add_bias, handle);
+         {key, LtEpilogue::kNone, {.a = a.data, .b = b.data, .d = c.data}}, add_bias, stream);
 }
 
-void LinearOps::MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual,
-                               const Tensor& c, Stream& stream) {
-  const OpDesc op = op_check::MatmulResidual(a, b, bias, residual, c);
-  const MatmulKey key = KeyOf(op, c);
-  const cudaStream_t handle = HandleOf(stream);
+void LinearOps::Residual(const OpCall& call, cudaStream_t stream) {
+  const Tensor &a = call[0], &b = call[1], &bias = call[2], &residual = call[3], &c = call[4];
+  const MatmulKey key = KeyOf(call.desc, c);
   // Uses the library's c beside its d: the residual is read when the product is stored.
   MatmulKey adding = key;
   adding.accumulate = true;
   const MatmulOperands operands{.a = a.data, .b = b.data, .d = c.data, .c = residual.data, .bias = bias.data};
-  if (!op.bias) return Run({adding, LtEpilogue::kNone, operands}, handle);
+  if (!call.desc.bias) return Run({adding, LtEpilogue::kNone, operands}, stream);
   const auto add_both = [&] {
-    Dispatch(op, {}, [&]<typename T>() {
-      cuda::BiasResidual(key.m, key.n, c.As<T>(), bias.As<const T>(), residual.As<const T>(), handle);
+    Dispatch(call, [&]<typename T>() {
+      cuda::BiasResidual(key.m, key.n, c.As<T>(), bias.As<const T>(), residual.As<const T>(), stream);
     });
   };
   Either({adding, LtEpilogue::kBias, operands},
-         {key, LtEpilogue::kNone, {.a = a.data, .b = b.data, .d = c.data}}, add_both, handle);
+         {key, LtEpilogue::kNone, {.a = a.data, .b = b.data, .d = c.data}}, add_both, stream);
 }
 
-void LinearOps::MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias,
-                                 const Tensor& pre, const Tensor& y, Stream& stream) {
-  const OpDesc op = op_check::MatmulActivation(activation, a, b, bias, pre, y);
-  const MatmulKey key = KeyOf(op, y);
-  const cudaStream_t handle = HandleOf(stream);
+void LinearOps::Activate(const OpCall& call, cudaStream_t stream) {
+  const Tensor &a = call[0], &b = call[1], &bias = call[2], &pre = call[3], &y = call[4];
+  const MatmulKey key = KeyOf(call.desc, y);
   const Product plain{key, LtEpilogue::kNone, {.a = a.data, .b = b.data, .d = pre.data}};
   const auto activate = [&] {
-    Dispatch(op, {}, [&]<typename T>() {
-      cuda::ActivationForward(activation, key.m, key.n, pre.As<T>(), bias.As<const T>(), y.As<T>(), handle);
+    Dispatch(call, [&]<typename T>() {
+      cuda::ActivationForward(call.desc.activation, key.m, key.n, pre.As<T>(), bias.As<const T>(), y.As<T>(),
+                              stream);
     });
   };
   // The library's GELU is the tanh form. Its ReLU stores a mask instead of the input, which the backward
   // needs.
-  if (activation != Activation::kGelu) {
-    Run(plain, handle);
+  if (call.desc.activation != Activation::kGelu) {
+    Run(plain, stream);
     return activate();
   }
   Either({key,
           bias.IsPresent() ? LtEpilogue::kGeluBias : LtEpilogue::kGelu,
           {.a = a.data, .b = b.data, .d = y.data, .bias = bias.data, .aux = pre.data}},
-         plain, activate, handle);
+         plain, activate, stream);
 }
 
-void LinearOps::MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b,
-                                         const Tensor& pre, const Tensor& dpre, Stream& stream) {
-  const OpDesc op = op_check::MatmulActivationBackward(activation, dy, b, pre, dpre);
-  const MatmulKey key = KeyOf(op, dpre);
-  const cudaStream_t handle = HandleOf(stream);
+void LinearOps::ActivationGradient(const OpCall& call, cudaStream_t stream) {
+  const Tensor &dy = call[0], &b = call[1], &pre = call[2], &dpre = call[3];
+  const MatmulKey key = KeyOf(call.desc, dpre);
   const Product plain{key, LtEpilogue::kNone, {.a = dy.data, .b = b.data, .d = dpre.data}};
   const auto turn_back = [&] {
-    Dispatch(op, {}, [&]<typename T>() {
-      cuda::ActivationBackward(activation, key.m, key.n, pre.As<const T>(), dpre.As<const T>(), dpre.As<T>(),
-                               handle);
+    Dispatch(call, [&]<typename T>() {
+      cuda::ActivationBackward(call.desc.activation, key.m, key.n, pre.As<const T>(), dpre.As<const T>(),
+                               dpre.As<T>(), stream);
     });
   };
-  if (activation != Activation::kGelu) {
-    Run(plain, handle);
+  if (call.desc.activation != Activation::kGelu) {
+    Run(plain, stream);
     return turn_back();
   }
   Either({key, LtEpilogue::kGeluGradient, {.a = dy.data, .b = b.data, .d = dpre.data, .aux = pre.data}},
-         plain, turn_back, handle);
+         plain, turn_back, stream);
 }
 
-void LinearOps::MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
-                                   bool accumulate, Stream& stream) {
-  const OpDesc op = op_check::MatmulBiasGradient(x, dy, dw, dbias, accumulate);
-  const MatmulKey key = KeyOf(op, dw);
-  const cudaStream_t handle = HandleOf(stream);
+void LinearOps::BiasGradient(const OpCall& call, cudaStream_t stream) {
+  const Tensor &x = call[0], &dy = call[1], &dw = call[2], &dbias = call[3];
+  const MatmulKey key = KeyOf(call.desc, dw);
   if (dw.dtype != DType::kF32 || dbias.dtype != DType::kF32) {
     throw std::invalid_argument(
-        fmt::format("{}: the cuda device keeps gradients of parameters in fp32", Name(op.kind)));
+        fmt::format("{}: the cuda device keeps gradients of parameters in fp32", Name(call.desc.kind)));
   }
   // The library overwrites the bias gradient. One that is added to is written behind the workspace first and
   // added then. While the two ways are timed, their sums go there too. The scratch memory of ColumnSum, a few
   // KiB per resident block, lies within the workspace's part.
   const std::int64_t at = matmul_.workspace_bytes();
-  char* base = static_cast<char*>(scratch().Get(at + key.n * static_cast<std::int64_t>(sizeof(float))));
-  float* sums = accumulate ? reinterpret_cast<float*>(base + at) : dbias.As<float>();
+  char* base = static_cast<char*>(scratch_.Get(at + key.n * static_cast<std::int64_t>(sizeof(float))));
+  float* sums = call.desc.accumulate ? reinterpret_cast<float*>(base + at) : dbias.As<float>();
   float* to = sums;
-  const std::function<void()> add_sums = [&] { AddPartials(1, key.n, sums, {to}, /*add=*/true, handle); };
+  const std::function<void()> add_sums = [&] { AddPartials(1, key.n, sums, {to}, /*add=*/true, stream); };
   const auto sum_columns = [&] {
-    Dispatch(op, {}, [&]<typename T>() {
-      cuda::ColumnSum(dy.shape[0], key.n, dy.As<const T>(), to, accumulate, scratch(), handle);
+    Dispatch(call, [&]<typename T>() {
+      cuda::ColumnSum(dy.shape[0], key.n, dy.As<const T>(), to, call.desc.accumulate, scratch_, stream);
     });
   };
   const Product fused{
       key, LtEpilogue::kBiasGradient, {.a = x.data, .b = dy.data, .d = dw.data, .bias = sums}};
   const Product plain{key, LtEpilogue::kNone, {.a = x.data, .b = dy.data, .d = dw.data}};
-  const bool takes_fused = TakesFused(fused, accumulate ? add_sums : nullptr, plain, sum_columns, handle);
+  const bool takes_fused =
+      TakesFused(fused, call.desc.accumulate ? add_sums : nullptr, plain, sum_columns, stream);
   to = dbias.As<float>();
   if (!takes_fused) {
-    Run(plain, handle);
+    Run(plain, stream);
     return sum_columns();
   }
-  Run(fused, handle);
-  if (accumulate) add_sums();
+  Run(fused, stream);
+  if (call.desc.accumulate) add_sums();
 }
 
-std::vector<OpChoice> LinearOps::MatmulChoices() const {
+std::vector<OpChoice> LinearOps::Choices() const {
   std::vector<OpChoice> choices = matmul_.Choices();
   for (const auto& [key, fusion] : fusions_.choices()) {
     if (fusion.taken || fusion.seconds == 0 || fusion.apart_seconds == 0) continue;

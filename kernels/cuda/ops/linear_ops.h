@@ -1,39 +1,31 @@
 // The matrix products among the ops of a GPU, by cuBLASLt. An epilogue of cuBLASLt is used if it exists for
 // the shape and is faster than the plain product followed by our own kernel; on some GPUs the kernels with an
-// epilogue are far slower. Each shape is timed once; MatmulChoices reports the result. One rank, one thread,
+// epilogue are far slower. Each shape is timed once; Choices reports the result. One rank, one thread,
 // one stream.
 //
 // NOT YET RUN: no GPU has confirmed this file.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "kernels/cuda/matmul/choice_cache.h"
 #include "kernels/cuda/matmul/matmul.h"
-#include "kernels/cuda/ops/kernel_ops.h"
+#include "kernels/op_call.h"
 
 namespace autocfg::cuda {
 
-class LinearOps : public KernelOps {
+class LinearOps {
  public:
-  explicit LinearOps(std::int64_t workspace_bytes);  // of the products
+  // `workspace_bytes`: of the products, in `scratch`, which must outlive the object.
+  LinearOps(Scratch& scratch, std::int64_t workspace_bytes);
 
-  void Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate,
-              Stream& stream) override;
-  void MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
-                  Stream& stream) override;
-  void MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual,
-                      const Tensor& c, Stream& stream) override;
-  void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias,
-                        const Tensor& pre, const Tensor& y, Stream& stream) override;
-  void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre,
-                                const Tensor& dpre, Stream& stream) override;
-  void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
-                          bool accumulate, Stream& stream) override;
+  // Runs a matrix product with its epilogue.
+  void Run(const OpCall& call, cudaStream_t stream);
 
   // Returns the implementation of each shape that has been run.
-  std::vector<OpChoice> MatmulChoices() const;
+  std::vector<OpChoice> Choices() const;
 
  private:
   struct Product {
@@ -47,6 +39,11 @@ class LinearOps : public KernelOps {
     double seconds = 0, apart_seconds = 0;  // 0: not timed
   };
 
+  void Bias(const OpCall& call, cudaStream_t stream);
+  void Residual(const OpCall& call, cudaStream_t stream);
+  void Activate(const OpCall& call, cudaStream_t stream);
+  void ActivationGradient(const OpCall& call, cudaStream_t stream);
+  void BiasGradient(const OpCall& call, cudaStream_t stream);
   // Returns whether `fused` followed by `after_fused` replaces `plain` followed by `after_plain`. Takes the
   // faster if both can be timed, else the library's epilogue if it exists. Decides once for each key of
   // `fused`, by issuing both on the given operands, which must tolerate that.
@@ -59,6 +56,7 @@ class LinearOps : public KernelOps {
     matmul_.Run(product.key, product.operands, stream);
   }
 
+  Scratch& scratch_;
   LtMatmul matmul_;
   ChoiceCache<MatmulKey, Fusion> fusions_;
 };

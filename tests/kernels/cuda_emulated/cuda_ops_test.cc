@@ -16,7 +16,6 @@
 #include "kernels/cuda/device/cuda_device.h"
 #include "tests/conformance/ops/ops_cross_entropy_suite.h"
 #include "tests/conformance/ops/ops_epilogue_suite.h"
-#include "tests/conformance/ops/ops_shape_suite.h"
 #include "tests/conformance/ops/ops_suite.h"
 #include "tests/support/cuda_emulator/cublasLt.h"
 
@@ -39,8 +38,6 @@ OpsUnderTest Emulated(const char* name, DType type, bool epilogues) {
   return {name, type, CreateDevice, [epilogues] { return Create(epilogues); }, 3e-6};
 }
 
-INSTANTIATE_TEST_SUITE_P(Emulated, OpsShapeSuite, testing::Values(Emulated("cuda_fp32", DType::kF32, true)),
-                         [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Emulated, OpsSuite,
                          testing::Values(Emulated("cuda_fp32", DType::kF32, true),
                                          Emulated("cuda_bf16", DType::kBF16, true)),

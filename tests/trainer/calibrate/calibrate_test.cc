@@ -9,10 +9,13 @@
 #include <memory>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "kernels/cpu/cpu_device.h"
 #include "proto/convert/trainer_convert.h"
-#include "tests/trainer/calibrate/every_op.h"
+#include "search/cost/op_lists/action_ops.h"
+#include "search/schedule/program.h"
+#include "tests/support/every_op.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/layout/errors.h"
 
@@ -31,6 +34,18 @@ void ExpectTimes(const std::vector<OpTime>& times, const std::vector<OpDesc>& op
   }
 }
 
+// Returns every op of a step under a plan, each once.
+std::vector<OpDesc> OpsOf(const TrainConfig& c) {
+  std::set<OpDesc> ops;
+  const Program program = Lower(c.model, c.workload, c.plan);
+  for (std::int64_t stage = 0; stage < c.plan.pp; ++stage) {
+    for (const Action& action : program.ranks[stage * c.plan.tp * c.plan.dp]) {
+      for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, stage, action)) ops.insert(op);
+    }
+  }
+  return {ops.begin(), ops.end()};
+}
+
 TEST(Calibrate, TimesEveryOpOfAStep) {
   for (const char* precision : {"fp32", "fp64"}) {
     TrainConfig c = test::SmallConfig();
@@ -38,7 +53,7 @@ TEST(Calibrate, TimesEveryOpOfAStep) {
     c.plan = {{.tp = 2, .pp = 2}};
     std::vector<OpDesc> ops = OpsOf(c);
     c.plan.sequence_parallel = true;
-    for (const std::vector<OpDesc>& more : {OpsOf(c), OtherOps(c.workload.precision.compute)})
+    for (const std::vector<OpDesc>& more : {OpsOf(c), test::EveryComputeOp(c.workload.precision.compute)})
       ops.insert(ops.end(), more.begin(), more.end());
     std::set<OpKind> kinds;
     std::set<Epilogue> epilogues;

@@ -17,8 +17,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/dry/dry_device.h"
 #include "kernels/op_log.h"
-#include "tests/trainer/calibrate/every_op.h"
-#include "tests/trainer/thread_ranks.h"
+#include "tests/support/every_op.h"
 
 namespace autocfg::trainer {
 namespace {
@@ -37,17 +36,7 @@ TEST(ScratchOp, StaysFiniteWhenRepeated) {
   const auto device = CreateCpuDevice();
   const auto stream = device->CreateStream();
   const auto ops = CreateCpuOps();
-  TrainConfig c = test::SmallConfig();
-  std::vector<OpDesc> all = OtherOps(c.workload.precision.compute);
-  for (const int tp : {1, 2}) {
-    c.plan = {{.tp = tp, .pp = 2}};
-    const std::vector<OpDesc> more = OpsOf(c);
-    all.insert(all.end(), more.begin(), more.end());
-  }
-  int cross_entropies = 0;
-  for (const OpDesc& desc : all) {
-    if (IsCommunication(desc.kind)) continue;
-    cross_entropies += Name(desc.kind).starts_with("cross_entropy") ? 1 : 0;
+  for (const OpDesc& desc : test::EveryComputeOp(DType::kF32)) {
     ScratchOp op(desc, *device, *ops, *stream);
     for (int i = 0; i < 300; ++i) op.Run();
     for (const Tensor& tensor : op.tensors()) {
@@ -59,7 +48,6 @@ TEST(ScratchOp, StaysFiniteWhenRepeated) {
       }
     }
   }
-  EXPECT_GE(cross_entropies, 5) << "one of each kind";
 }
 
 // The checks of an op make of the operands the descriptor that the operands were made of.
@@ -68,27 +56,13 @@ TEST(ScratchOp, IssuesTheOpThatItWasMadeFor) {
   const auto stream = device->CreateStream();
   OpLog log;
   const auto ops = CreateDryOps(log);
-  std::set<OpKind> kinds;
   for (const DType type : {DType::kF32, DType::kF64, DType::kBF16}) {
-    TrainConfig c = test::SmallConfig();
-    std::vector<OpDesc> all = OtherOps(type);
-    for (const int tp : {1, 2}) {
-      c.plan = {{.tp = tp, .pp = 2}};
-      const std::vector<OpDesc> more = OpsOf(c);
-      all.insert(all.end(), more.begin(), more.end());
-    }
-    for (const OpDesc& desc : all) {
-      if (IsCommunication(desc.kind)) continue;
-      kinds.insert(desc.kind);
+    for (const OpDesc& desc : test::EveryComputeOp(type)) {
       log.Clear();
       ScratchOp(desc, *device, *ops, *stream).Run();
       ASSERT_EQ(log.ops().size(), 1u) << ToString(desc);
       EXPECT_EQ(ToString(log.ops()[0]), ToString(desc));
     }
-  }
-  for (int kind = 0; kind < kOpKindCount; ++kind) {
-    const auto each = static_cast<OpKind>(kind);
-    EXPECT_EQ(kinds.contains(each), !IsCommunication(each)) << Name(each);
   }
 }
 
