@@ -4,7 +4,6 @@
 #pragma once
 
 #include <exception>
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -14,25 +13,23 @@
 
 namespace autocfg {
 
-// `host` is the tensor of the operation, `part` a second one that it may have.
 class FacadeWork final : public trainer::Work {
  public:
-  using Start = std::function<std::unique_ptr<trainer::Work>(const Tensor&, const Tensor&)>;
-
-  FacadeWork(Device& device, Stream& stream, const Tensor& host, const Tensor& part, const Start& start)
-      : device_(device), stream_(stream), tensor_(Copied(host)) {
+  FacadeWork(Device& device, Stream& stream, trainer::Communicator& inner, trainer::CollectiveCall call)
+      : device_(device), stream_(stream), tensor_(Copied(call.whole)) {
+    const Tensor host = call.whole, part = call.part;
     const char* const begin = host.As<char>();
     const bool inside = part.data != nullptr && part.As<char>() >= begin &&
                         part.As<char>() + part.Bytes() <= begin + host.Bytes();
-    Tensor remote_part = part;
+    call.whole = tensor_.remote;
     if (inside) {
-      remote_part.data = tensor_.remote.As<char>() + (part.As<char>() - begin);
+      call.part.data = tensor_.remote.As<char>() + (part.As<char>() - begin);
     } else if (part.IsPresent()) {
       part_ = Copied(part);
-      remote_part = part_.remote;
+      call.part = part_.remote;
     }
     try {
-      work_ = start(tensor_.remote, remote_part);
+      work_ = inner.Run(call, stream_);
     } catch (const std::exception&) {
       Release();
       throw;
@@ -95,35 +92,12 @@ class FacadeCommunicator final : public trainer::Communicator {
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
-  std::unique_ptr<trainer::Work> AllReduce(const Tensor& tensor, trainer::ReduceOp op, Stream&) override {
-    return Start(tensor, {},
-                 [&](const Tensor& t, const Tensor&) { return inner_->AllReduce(t, op, stream_); });
-  }
-  std::unique_ptr<trainer::Work> ReduceScatter(const Tensor& whole, const Tensor& part, trainer::ReduceOp op,
-                                               Stream&) override {
-    return Start(whole, part,
-                 [&](const Tensor& w, const Tensor& p) { return inner_->ReduceScatter(w, p, op, stream_); });
-  }
-  std::unique_ptr<trainer::Work> AllGather(const Tensor& part, const Tensor& whole, Stream&) override {
-    return Start(whole, part,
-                 [&](const Tensor& w, const Tensor& p) { return inner_->AllGather(p, w, stream_); });
-  }
-  std::unique_ptr<trainer::Work> Send(const Tensor& tensor, int peer, int channel, Stream&) override {
-    return Start(tensor, {},
-                 [&](const Tensor& t, const Tensor&) { return inner_->Send(t, peer, channel, stream_); });
-  }
-  std::unique_ptr<trainer::Work> Recv(const Tensor& tensor, int peer, int channel, Stream&) override {
-    return Start(tensor, {},
-                 [&](const Tensor& t, const Tensor&) { return inner_->Recv(t, peer, channel, stream_); });
+  std::unique_ptr<trainer::Work> Run(const trainer::CollectiveCall& call, Stream&) override {
+    return std::make_unique<FacadeWork>(device_, stream_, *inner_, call);
   }
   void Barrier() override { inner_->Barrier(); }
 
  private:
-  std::unique_ptr<trainer::Work> Start(const Tensor& tensor, const Tensor& part,
-                                       const FacadeWork::Start& start) {
-    return std::make_unique<FacadeWork>(device_, stream_, tensor, part, start);
-  }
-
   Device& device_;
   Stream& stream_;
   std::unique_ptr<trainer::Communicator> inner_;

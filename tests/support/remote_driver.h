@@ -71,34 +71,34 @@ class RemoteMeeting {
   }
 
   // Runs the collectives of a link in order, by number. `part`: of those that have one.
-  bool Collect(int rank, std::uint64_t number, const trainer::Transfer& transfer, void* data, void* part) {
-    using Kind = trainer::Transfer::Kind;
+  bool Collect(int rank, std::uint64_t number, const trainer::CollectiveCall& call, void* data, void* part) {
+    const trainer::CollectiveForm form = FormOf(call.kind);
     const std::lock_guard lock(mutex_);
-    const auto bytes = static_cast<std::size_t>(transfer.elements * SizeOf(transfer.dtype));
+    const auto bytes = static_cast<std::size_t>(call.whole.Bytes());
     Sum& sum = sums_[number];
     if (sum.parts.empty()) sum.parts.resize(static_cast<std::size_t>(size_));
     std::vector<char>& own = sum.parts[static_cast<std::size_t>(rank)];
     if (own.empty()) {
       own.assign(static_cast<const char*>(data), static_cast<const char*>(data) + bytes);
       const std::size_t part_bytes = bytes / static_cast<std::size_t>(size_);
-      if (transfer.kind == Kind::kAllGather)
+      if (form.from_part)
         std::memcpy(own.data() + static_cast<std::size_t>(rank) * part_bytes, part, part_bytes);
       if (++sum.came == size_) {
         for (int r = 1; r < size_; ++r) {
           const std::vector<char>& theirs = sum.parts[static_cast<std::size_t>(r)];
           if (theirs.size() != bytes) throw std::logic_error("the ranks of a collective differ in size");
-          if (transfer.kind == Kind::kAllGather) {
+          if (form.from_part) {
             const std::size_t at = static_cast<std::size_t>(r) * part_bytes;
             std::memcpy(sum.parts[0].data() + at, theirs.data() + at, part_bytes);
           } else {
-            trainer::ReduceInto(transfer.dtype, transfer.op, trainer::ReduceOrder::kOwnFirst,
-                                sum.parts[0].data(), theirs.data(), transfer.elements);
+            trainer::ReduceInto(call.whole.dtype, call.op, trainer::ReduceOrder::kOwnFirst,
+                                sum.parts[0].data(), theirs.data(), call.whole.Elements());
           }
         }
       }
     }
     if (sum.came < size_) return false;
-    if (transfer.kind == Kind::kReduceScatter) {
+    if (form.to_part) {
       const std::size_t part_bytes = bytes / static_cast<std::size_t>(size_);
       std::memset(data, 0xff, bytes);  // the rest of the whole is undefined
       std::memcpy(part, sum.parts[0].data() + static_cast<std::size_t>(rank) * part_bytes, part_bytes);
@@ -187,28 +187,20 @@ class RemoteDriver final : public trainer::StreamDriver {
     if (++asked_ % kPatience == 0) engine_->Pump();
     return !link.meeting->IsComplete() || --link.busy_for > 0;
   }
-  void Enqueue(trainer::LinkId id, trainer::QueueId queue, const trainer::Transfer& transfer) override {
+  void Enqueue(trainer::LinkId id, trainer::QueueId queue, const trainer::CollectiveCall& call) override {
     Link& link = LinkOf(id);
     if (link.busy_for > 0) throw std::logic_error("a link that is busy was given a transfer");
     link.busy_for = 4;
-    void* data = device_.Real(transfer.data, transfer.elements * SizeOf(transfer.dtype));
-    const auto bytes = static_cast<std::size_t>(transfer.elements * SizeOf(transfer.dtype));
-    void* part =
-        transfer.part == nullptr
-            ? nullptr
-            : device_.Real(transfer.part, transfer.elements / link.meeting->size() * SizeOf(transfer.dtype));
-    engine_->Push(static_cast<int>(queue), [meeting = link.meeting, rank = link.rank, number = link.issued++,
-                                            transfer, data, part, bytes] {
-      switch (transfer.kind) {
-        case trainer::Transfer::Kind::kAllReduce:
-        case trainer::Transfer::Kind::kReduceScatter:
-        case trainer::Transfer::Kind::kAllGather: return meeting->Collect(rank, number, transfer, data, part);
-        case trainer::Transfer::Kind::kSend: return meeting->Send(rank, transfer.peer, number, data, bytes);
-        case trainer::Transfer::Kind::kRecv:
-          return meeting->Receive(transfer.peer, rank, number, data, bytes);
-      }
-      return true;
-    });
+    void* data = device_.Real(call.whole).data;
+    void* part = device_.Real(call.part).data;
+    engine_->Push(static_cast<int>(queue),
+                  [meeting = link.meeting, rank = link.rank, number = link.issued++, call, data, part] {
+                    const auto bytes = static_cast<std::size_t>(call.whole.Bytes());
+                    if (!FormOf(call.kind).message) return meeting->Collect(rank, number, call, data, part);
+                    if (call.kind == trainer::CollectiveKind::kSend)
+                      return meeting->Send(rank, call.peer, number, data, bytes);
+                    return meeting->Receive(call.peer, rank, number, data, bytes);
+                  });
   }
   void BeginLeave(trainer::LinkId) noexcept override {}
   void Leave(trainer::LinkId) noexcept override {}

@@ -17,7 +17,6 @@
 #include "search/ops/memory_sizes.h"
 #include "trainer/calibrate/scratch_op.h"
 #include "trainer/calibrate/timing_order.h"
-#include "trainer/comm/group.h"
 #include "trainer/layout/errors.h"
 
 namespace autocfg::trainer {
@@ -129,11 +128,8 @@ class OpTimer {
     switch (PatternOf(op.kind)) {
       case CommPattern::kNone: return Measure([&] { scratch.Run(); }, 1.0);
       case CommPattern::kMessage: return TimeMessage(scratch);
-      case CommPattern::kAllReduce:
-      case CommPattern::kReduceScatter:
-      case CommPattern::kAllGather: return TimeCollective(op, scratch);
+      default: return TimeCollective(op, scratch);
     }
-    throw BadInput(fmt::format("op \"{}\" cannot be timed: it has no known pattern", ToString(op)));
   }
 
   // Creates the communicators of groups of consecutive ranks. Leftover ranks have none and only take part in
@@ -159,24 +155,15 @@ class OpTimer {
 
   // Parts lie within the whole. A rank without a group takes part in the barriers only.
   Seconds TimeCollective(const OpDesc& op, ScratchOp& scratch) {
-    const ReduceOp reduce = op.kind == OpKind::kAllReduceMax ? ReduceOp::kMax : ReduceOp::kSum;
     const Tensor& whole = scratch.buffer();
     if (PatternOf(op.kind) != CommPattern::kAllReduce && whole.Elements() % op.group_size != 0) {
       throw BadInput(fmt::format("op \"{}\" cannot be timed: {} elements are not divisible by {} ranks",
                                  ToString(op), whole.Elements(), op.group_size));
     }
-    const Tensor own =
-        group_ == nullptr ? Tensor{} : PartOf(whole, group_->rank(), std::int64_t{group_->size()});
-    const auto issue = [&]() -> std::unique_ptr<Work> {
-      switch (PatternOf(op.kind)) {
-        case CommPattern::kReduceScatter: return group_->ReduceScatter(whole, own, reduce, *stream_);
-        case CommPattern::kAllGather: return group_->AllGather(own, whole, *stream_);
-        default: return group_->AllReduce(whole, reduce, *stream_);
-      }
-    };
+    const CollectiveCall call = group_ == nullptr ? CollectiveCall{} : CallOf(op, whole, *group_);
     return Measure(
         [&] {
-          if (group_ != nullptr) issue()->Wait();
+          if (group_ != nullptr) group_->Issue(call, *stream_)->Wait();
         },
         1.0);
   }

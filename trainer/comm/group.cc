@@ -22,23 +22,7 @@ class NullCommunicator final : public Communicator {
   int size() const override { return size_; }
 
   // Accepts any type, since nothing is added.
-  std::unique_ptr<Work> AllReduce(const Tensor&, ReduceOp, Stream&) override { return CompleteWork(); }
-  std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp, Stream&) override {
-    CheckPart(*this, whole, part);
-    return CompleteWork();
-  }
-  std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream&) override {
-    CheckPart(*this, whole, part);
-    return CompleteWork();
-  }
-  std::unique_ptr<Work> Send(const Tensor&, int peer, int channel, Stream&) override {
-    CheckPeer(*this, peer, channel);
-    return CompleteWork();
-  }
-  std::unique_ptr<Work> Recv(const Tensor&, int peer, int channel, Stream&) override {
-    CheckPeer(*this, peer, channel);
-    return CompleteWork();
-  }
+  std::unique_ptr<Work> Run(const CollectiveCall&, Stream&) override { return CompleteWork(); }
   void Barrier() override {
     if (copies_ != nullptr) copies_->AllGather(fmt::format("barrier {} {}", Name(name_), barriers_++), "");
   }
@@ -71,37 +55,19 @@ int GroupPosition(const std::vector<std::int64_t>& ranks, int world_rank, int wo
   return position;
 }
 
-void CheckPeer(const Communicator& group, int peer, int channel) {
-  if (peer < 0 || peer >= group.size() || peer == group.rank()) {
-    throw CommError(fmt::format("rank {} of a group of {} cannot exchange messages with rank {}",
-                                group.rank(), group.size(), peer));
-  }
-  if (channel < 0 || channel >= kUserChannels) {
-    throw CommError(fmt::format("channel {} is outside 0 to {}", channel, kUserChannels - 1));
-  }
-}
-
 Tensor PartOf(const Tensor& whole, std::int64_t index, std::int64_t parts) {
   const std::int64_t elements = whole.Elements() / parts;
   return whole.Slice(index * elements, elements);
 }
 
-void CheckPart(const Communicator& group, const Tensor& whole, const Tensor& part) {
-  if (group.size() == 1 && part.data != whole.data)
-    throw CommError("a group of one rank copies nothing; its part must be the whole");
-  if (part.dtype == whole.dtype && part.Elements() * group.size() == whole.Elements()) return;
-  throw CommError(
-      fmt::format("{} elements of type {} are not one of {} equal parts of {} elements of type {}",
-                  part.Elements(), Name(part.dtype), group.size(), whole.Elements(), Name(whole.dtype)));
-}
-
-void CheckReducible(const Tensor& tensor) {
-  if (tensor.dtype == DType::kF32 || tensor.dtype == DType::kF64 || tensor.dtype == DType::kI32 ||
-      tensor.dtype == DType::kBF16) {
+void CheckReducible(const CollectiveCall& call) {
+  const DType type = call.whole.dtype;
+  if (!FormOf(call.kind).reduces || type == DType::kF32 || type == DType::kF64 || type == DType::kI32 ||
+      type == DType::kBF16) {
     return;
   }
-  throw CommError(fmt::format("cannot reduce elements of type {}; fp32, fp64, bf16 and int32 are supported",
-                              Name(tensor.dtype)));
+  throw CommError(
+      fmt::format("cannot reduce elements of type {}; fp32, fp64, bf16 and int32 are supported", Name(type)));
 }
 
 std::unique_ptr<Work> CompleteWork() { return std::make_unique<DoneWork>(); }

@@ -1,5 +1,5 @@
-// What every world needs to create the communicator of a group: the checks of groups, peers and tensors,
-// which throw CommError, and parts that do nothing. The functions are thread-safe.
+// What every world needs to create the communicator of a group: the checks of groups and types, which throw
+// CommError, and parts that do nothing. The functions are thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,12 @@ inline constexpr int kUserChannels = 60;
 // contains `world_rank`.
 int GroupPosition(const std::vector<std::int64_t>& ranks, int world_rank, int world_size);
 
-// Checks that `peer` is another rank of the group and that `channel` is valid.
-void CheckPeer(const Communicator& group, int peer, int channel);
-
 // Returns part `index` of `parts` equal parts of `whole`, as a flat tensor. Requires that its elements
 // divide.
 Tensor PartOf(const Tensor& whole, std::int64_t index, std::int64_t parts);
 
-// Checks that `part` has the type of `whole`, and the size of one of as many equal parts as the group has
-// ranks; in a group of one rank, that it is `whole` itself.
-void CheckPart(const Communicator& group, const Tensor& whole, const Tensor& part);
-
-// Checks that the tensor's type supports reduction: kF32, kF64, kBF16 or kI32.
-void CheckReducible(const Tensor& tensor);
+// Checks that the types of a call that reduces support it: kF32, kF64, kBF16 or kI32.
+void CheckReducible(const CollectiveCall& call);
 
 // Returns work that is already complete.
 std::unique_ptr<Work> CompleteWork();

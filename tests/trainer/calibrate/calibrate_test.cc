@@ -355,21 +355,8 @@ class CountingWorld final : public CommWorld {
     ~Counted() override { device_.taken -= bytes_; }
     int rank() const override { return inner_->rank(); }
     int size() const override { return inner_->size(); }
-    std::unique_ptr<Work> AllReduce(const Tensor& t, ReduceOp op, Stream& s) override {
-      return inner_->AllReduce(t, op, s);
-    }
-    std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp op,
-                                        Stream& s) override {
-      return inner_->ReduceScatter(whole, part, op, s);
-    }
-    std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream& s) override {
-      return inner_->AllGather(part, whole, s);
-    }
-    std::unique_ptr<Work> Send(const Tensor& t, int peer, int channel, Stream& s) override {
-      return inner_->Send(t, peer, channel, s);
-    }
-    std::unique_ptr<Work> Recv(const Tensor& t, int peer, int channel, Stream& s) override {
-      return inner_->Recv(t, peer, channel, s);
+    std::unique_ptr<Work> Run(const CollectiveCall& call, Stream& stream) override {
+      return inner_->Run(call, stream);
     }
     void Barrier() override { inner_->Barrier(); }
 

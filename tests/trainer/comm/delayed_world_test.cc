@@ -36,7 +36,9 @@ TEST(DelayedWorld, FailureToStartIsThrownByWait) {
   RunRanks(2, DelayedUcxWorld, [](RankContext& c) {
     Group group(c, CommGroup::kWorld, AllRanks(2));
     Buffer<float> buffer(1);
-    auto work = group->Send(buffer.tensor(), c.rank, 0, c.stream);
+    Tensor half = buffer.tensor();
+    half.dtype = DType::kF16;  // cannot be reduced
+    auto work = group->AllReduce(half, ReduceOp::kSum, c.stream);
     EXPECT_THROW(work->Wait(), CommError);
     EXPECT_THROW(work->Wait(), CommError);
   });

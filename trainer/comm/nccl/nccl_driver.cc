@@ -165,9 +165,9 @@ class NcclDriver final : public StreamDriver {
     return state == ncclInProgress;
   }
 
-  void Enqueue(LinkId id, QueueId queue, const Transfer& transfer) override {
+  void Enqueue(LinkId id, QueueId queue, const CollectiveCall& call) override {
     const NcclLink& link = *Handle<NcclLink*>(id);
-    const ncclResult_t result = Call(link, Handle<cudaStream_t>(queue), transfer);
+    const ncclResult_t result = Call(link, Handle<cudaStream_t>(queue), call);
     if (!IsUnderWay(result)) Fail(nccl_, link.name, result, link.comm);
   }
 
@@ -198,19 +198,21 @@ class NcclDriver final : public StreamDriver {
   }
 
  private:
-  ncclResult_t Call(const NcclLink& link, cudaStream_t stream, const Transfer& t) const {
+  ncclResult_t Call(const NcclLink& link, cudaStream_t stream, const CollectiveCall& call) const {
     const ncclComm_t comm = link.comm;
-    const auto count = static_cast<std::size_t>(t.elements);
-    const ncclDataType_t type = TypeOf(t.dtype);
-    const ncclRedOp_t op = t.op == ReduceOp::kMax ? ncclMax : ncclSum;
+    void* const data = call.whole.data;
+    void* const own = call.part.data;
+    const auto count = static_cast<std::size_t>(call.whole.Elements());
+    const ncclDataType_t type = TypeOf(call.whole.dtype);
+    const ncclRedOp_t op = call.op == ReduceOp::kMax ? ncclMax : ncclSum;
     const std::size_t part = count / static_cast<std::size_t>(link.size);
-    switch (t.kind) {
-      case Transfer::Kind::kAllReduce: return nccl_.all_reduce(t.data, t.data, count, type, op, comm, stream);
-      case Transfer::Kind::kReduceScatter:
-        return nccl_.reduce_scatter(t.data, t.part, part, type, op, comm, stream);
-      case Transfer::Kind::kAllGather: return nccl_.all_gather(t.part, t.data, part, type, comm, stream);
-      case Transfer::Kind::kSend: return nccl_.send(t.data, count, type, t.peer, comm, stream);
-      case Transfer::Kind::kRecv: return nccl_.recv(t.data, count, type, t.peer, comm, stream);
+    switch (call.kind) {
+      case CollectiveKind::kAllReduce: return nccl_.all_reduce(data, data, count, type, op, comm, stream);
+      case CollectiveKind::kReduceScatter:
+        return nccl_.reduce_scatter(data, own, part, type, op, comm, stream);
+      case CollectiveKind::kAllGather: return nccl_.all_gather(own, data, part, type, comm, stream);
+      case CollectiveKind::kSend: return nccl_.send(data, count, type, call.peer, comm, stream);
+      case CollectiveKind::kRecv: return nccl_.recv(data, count, type, call.peer, comm, stream);
     }
     return ncclInvalidArgument;
   }

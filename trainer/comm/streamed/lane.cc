@@ -12,9 +12,9 @@ LaneTime::~LaneTime() {
   if (end_) driver_.Release(*end_);
 }
 
-LaneOperation::LaneOperation(StreamDriver& driver, EventId ready, const Transfer& transfer,
+LaneOperation::LaneOperation(StreamDriver& driver, EventId ready, const CollectiveCall& call,
                              std::shared_ptr<LaneTime> time)
-    : driver_(driver), ready_(ready), transfer_(transfer), time_(std::move(time)) {}
+    : driver_(driver), ready_(ready), call_(call), time_(std::move(time)) {}
 
 LaneOperation::~LaneOperation() {
   driver_.Release(ready_);
@@ -54,11 +54,11 @@ void Lane::BeginLeave() noexcept {
   leaving_ = true;
 }
 
-std::shared_ptr<LaneOperation> Lane::Issue(const Transfer& transfer, QueueId compute) {
+std::shared_ptr<LaneOperation> Lane::Issue(const CollectiveCall& call, QueueId compute) {
   std::shared_ptr<LaneTime> time;
   if (records_times_) time = recorded_times_.emplace_back(std::make_shared<LaneTime>(driver_));
   waiting_.push_back(
-      std::make_shared<LaneOperation>(driver_, driver_.Record(compute), transfer, std::move(time)));
+      std::make_shared<LaneOperation>(driver_, driver_.Record(compute), call, std::move(time)));
   return waiting_.back();
 }
 
@@ -85,7 +85,7 @@ void Lane::Step() {
       operation.begun_ = true;
       driver_.Wait(queue_, operation.ready_);
       if (operation.time_ != nullptr) operation.time_->begin_ = driver_.RecordTime(queue_);
-      driver_.Enqueue(*link_, queue_, operation.transfer_);
+      driver_.Enqueue(*link_, queue_, operation.call_);
       continue;  // with the event, only once the transfer is on the queue
     }
     if (operation.time_ != nullptr) operation.time_->end_ = driver_.RecordTime(queue_);

@@ -38,7 +38,7 @@ class LaneTime {
 class LaneOperation {
  public:
   // `time`: filled in as it runs; null: it is not timed.
-  LaneOperation(StreamDriver& driver, EventId ready, const Transfer& transfer,
+  LaneOperation(StreamDriver& driver, EventId ready, const CollectiveCall& call,
                 std::shared_ptr<LaneTime> time);
   ~LaneOperation();
   LaneOperation(const LaneOperation&) = delete;
@@ -52,7 +52,7 @@ class LaneOperation {
 
   StreamDriver& driver_;
   const EventId ready_;
-  const Transfer transfer_;
+  const CollectiveCall call_;
   const std::shared_ptr<LaneTime> time_;
   bool begun_ = false;
   std::optional<EventId> done_;
@@ -72,7 +72,7 @@ class Lane {
   Lane& operator=(const Lane&) = delete;
 
   // Issues a transfer that begins after the work now on `compute`.
-  std::shared_ptr<LaneOperation> Issue(const Transfer& transfer, QueueId compute);
+  std::shared_ptr<LaneOperation> Issue(const CollectiveCall& call, QueueId compute);
 
   // Times the operations that are issued between these calls. A time ends with its operation.
   void BeginTimes();

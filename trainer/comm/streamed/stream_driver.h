@@ -8,7 +8,6 @@
 #include <string>
 
 #include "kernels/device.h"
-#include "search/ops/dtype.h"
 #include "trainer/comm/communicator.h"
 
 namespace autocfg::trainer {
@@ -25,18 +24,6 @@ enum class HookPace : std::uint8_t { kSeldom, kOften };
 
 // Size of the key by which ranks find each other when they join a link.
 inline constexpr int kLinkKeyBytes = 128;
-
-// One call of the library, on device memory, as in Communicator.
-struct Transfer {
-  enum class Kind : std::uint8_t { kAllReduce, kReduceScatter, kAllGather, kSend, kRecv };
-  Kind kind = Kind::kAllReduce;
-  void* data = nullptr;  // of reduce-scatter and all-gather: the whole
-  void* part = nullptr;  // of those alone
-  DType dtype = DType::kF32;
-  std::int64_t elements = 0;     // behind `data`
-  ReduceOp op = ReduceOp::kSum;  // for reductions
-  int peer = -1;                 // for messages: a rank of the link
-};
 
 class StreamDriver {
  public:
@@ -69,9 +56,9 @@ class StreamDriver {
   // link may be called then. If the link has failed, throws an error with the link's name and the library's
   // message: DeviceError or DeviceOutOfMemory for failures of the rank's own device, CommError otherwise.
   virtual bool IsBusy(LinkId link) = 0;
-  // Puts a transfer onto the queue; it is on the queue once the link is no longer busy. Requires a link that
-  // is not busy. Throws like IsBusy.
-  virtual void Enqueue(LinkId link, QueueId queue, const Transfer& transfer) = 0;
+  // Puts a collective or message, whose peer is a rank of the link, onto the queue; it is there once the link
+  // is no longer busy. Requires a link that is not busy. Throws like IsBusy.
+  virtual void Enqueue(LinkId link, QueueId queue, const CollectiveCall& call) = 0;
   // BeginLeave begins to end the link after the in-flight work. Leave completes it, which may require the
   // peers to do the same: a rank calls BeginLeave for all links of a group before it calls Leave for the
   // first.

@@ -63,9 +63,9 @@ class WorldLane {
   WorldLane(const WorldLane&) = delete;
   WorldLane& operator=(const WorldLane&) = delete;
 
-  std::unique_ptr<Work> Issue(const Transfer& transfer, Stream& stream) {
+  std::unique_ptr<Work> Issue(const CollectiveCall& call, Stream& stream) {
     const QueueId compute = lanes_.driver().QueueOf(stream);
-    std::shared_ptr<LaneOperation> operation = lane_.Issue(transfer, compute);
+    std::shared_ptr<LaneOperation> operation = lane_.Issue(call, compute);
     lanes_.Step();
     return std::make_unique<StreamedWork>(lanes_, std::move(operation), compute);
   }
@@ -105,28 +105,14 @@ class StreamedCommunicator final : public Communicator {
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
 
-  std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) override {
-    CheckReducible(tensor);
-    return Collective(Transfer::Kind::kAllReduce, tensor, nullptr, op, stream);
-  }
-
-  std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp op,
-                                      Stream& stream) override {
-    CheckReducible(whole);
-    CheckPart(*this, whole, part);
-    return Collective(Transfer::Kind::kReduceScatter, whole, part.data, op, stream);
-  }
-
-  std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream& stream) override {
-    CheckPart(*this, whole, part);
-    return Collective(Transfer::Kind::kAllGather, whole, part.data, ReduceOp::kSum, stream);
-  }
-
-  std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {
-    return Message(Transfer::Kind::kSend, tensor, peer, channel, stream);
-  }
-  std::unique_ptr<Work> Recv(const Tensor& tensor, int peer, int channel, Stream& stream) override {
-    return Message(Transfer::Kind::kRecv, tensor, peer, channel, stream);
+  std::unique_ptr<Work> Run(const CollectiveCall& call, Stream& stream) override {
+    CheckReducible(call);
+    if (FormOf(call.kind).message) return Message(call, stream);
+    if (call.whole.Elements() == 0) return CompleteWork();
+    if (reductions_ == nullptr)
+      throw CommError(
+          fmt::format("a group of {} ranks was created without staging and cannot reduce", size()));
+    return reductions_->Issue(call, stream);
   }
 
   void Barrier() override {
@@ -138,42 +124,22 @@ class StreamedCommunicator final : public Communicator {
   }
 
  private:
-  std::unique_ptr<Work> Collective(Transfer::Kind kind, const Tensor& tensor, void* part, ReduceOp op,
-                                   Stream& stream) {
-    if (tensor.Elements() == 0) return CompleteWork();
-    if (reductions_ == nullptr)
-      throw CommError(
-          fmt::format("a group of {} ranks was created without staging and cannot reduce", size()));
-    return reductions_->Issue({.kind = kind,
-                               .data = tensor.data,
-                               .part = part,
-                               .dtype = tensor.dtype,
-                               .elements = tensor.Elements(),
-                               .op = op},
-                              stream);
-  }
-
-  std::unique_ptr<Work> Message(Transfer::Kind kind, const Tensor& tensor, int peer, int channel,
-                                Stream& stream) {
-    CheckPeer(*this, peer, channel);
-    if (channel == kReductionChannel)
-      throw CommError(fmt::format("channel {} is outside 0 to {}", channel, kReductionChannel - 1));
-    if (tensor.Elements() == 0) return CompleteWork();
-    const bool sends = kind == Transfer::Kind::kSend;
-    std::unique_ptr<WorldLane>& lane = messages_[{peer, channel, sends}];
+  std::unique_ptr<Work> Message(const CollectiveCall& call, Stream& stream) {
+    if (call.channel == kReductionChannel)
+      throw CommError(fmt::format("channel {} is outside 0 to {}", call.channel, kReductionChannel - 1));
+    if (call.whole.Elements() == 0) return CompleteWork();
+    const bool sends = call.kind == CollectiveKind::kSend;
+    std::unique_ptr<WorldLane>& lane = messages_[{call.peer, call.channel, sends}];
     if (lane == nullptr) {
-      const int from = sends ? rank() : peer, to = sends ? peer : rank();
+      const int from = sends ? rank() : call.peer, to = sends ? call.peer : rank();
       lane = std::make_unique<WorldLane>(
-          lanes_, *host_, std::vector<int>{from, to}, sends ? 0 : 1, channel, LinkUse::kMessages,
+          lanes_, *host_, std::vector<int>{from, to}, sends ? 0 : 1, call.channel, LinkUse::kMessages,
           fmt::format("{} group, messages from rank {} to rank {}", Name(name_),
                       ranks_[static_cast<std::size_t>(from)], ranks_[static_cast<std::size_t>(to)]));
     }
-    return lane->Issue({.kind = kind,
-                        .data = tensor.data,
-                        .dtype = tensor.dtype,
-                        .elements = tensor.Elements(),
-                        .peer = sends ? 1 : 0},
-                       stream);
+    CollectiveCall on_link = call;
+    on_link.peer = sends ? 1 : 0;
+    return lane->Issue(on_link, stream);
   }
 
   Lanes& lanes_;

@@ -26,14 +26,11 @@ class CollectiveTask {
 std::unique_ptr<CollectiveTask> CreateDoublingAllReduce(UcxGroup& group, const Tensor& tensor, ReduceOp op,
                                                         const Tensor& staging);
 
-enum class RingUse : std::uint8_t { kAllReduce, kReduceScatter, kAllGather };
-
 // Creates a collective around a ring: in size - 1 steps each rank reduces one segment (reduce-scatter), in as
 // many steps it passes the segments on (all-gather); an all-reduce is both (Patarasuk and Yuan 2009). A rank
 // sends and receives (size - 1) / size of the tensor in each. Segments move in pieces of a part of the
-// staging buffer, several of which are in flight. Requires staging for a few elements. `part`: of a
-// reduce-scatter or an all-gather, as in Communicator; empty for an all-reduce.
-std::unique_ptr<CollectiveTask> CreateRing(UcxGroup& group, const Tensor& tensor, const Tensor& part,
-                                           RingUse use, ReduceOp op, const Tensor& staging);
+// staging buffer, several of which are in flight. Requires staging for a few elements.
+std::unique_ptr<CollectiveTask> CreateRing(UcxGroup& group, const CollectiveCall& call,
+                                           const Tensor& staging);
 
 }  // namespace autocfg::trainer

@@ -17,24 +17,24 @@ constexpr int kSlots = 4;
 // reduced last, the one before.
 class Ring final : public CollectiveTask {
  public:
-  Ring(UcxGroup& group, const Tensor& tensor, const Tensor& part, RingUse use, ReduceOp op,
-       const Tensor& staging)
+  Ring(UcxGroup& group, const CollectiveCall& call, const Tensor& staging)
       : group_(group),
-        tensor_(tensor),
-        part_(part),
-        op_(op),
-        first_(use == RingUse::kReduceScatter ? 1 : 0),
+        tensor_(call.whole),
+        part_(call.part),
+        op_(call.op),
+        first_(FormOf(call.kind).to_part ? 1 : 0),
         staging_(static_cast<char*>(staging.data)),
         size_(group.size()),
-        element_bytes_(SizeOf(tensor.dtype)),
+        element_bytes_(SizeOf(tensor_.dtype)),
         slot_elements_(staging.Bytes() / kSlots / element_bytes_) {
-    const std::int64_t longest = (tensor.Elements() + size_ - 1) / size_;
+    const std::int64_t longest = (tensor_.Elements() + size_ - 1) / size_;
     pieces_ = (longest + slot_elements_ - 1) / slot_elements_;
     const std::int64_t once_around = (size_ - 1) * pieces_;
-    reducing_ = use == RingUse::kAllGather ? 0 : once_around;
-    units_ = use == RingUse::kAllReduce ? 2 * once_around : once_around;
-    if (use == RingUse::kAllGather && !IsInPlace())
-      std::memcpy(Own(), part.data, static_cast<std::size_t>(part.Bytes()));
+    const CollectiveForm form = FormOf(call.kind);
+    reducing_ = form.reduces ? once_around : 0;
+    units_ = form.HasPart() ? once_around : 2 * once_around;
+    if (form.from_part && !IsInPlace())
+      std::memcpy(Own(), part_.data, static_cast<std::size_t>(part_.Bytes()));
   }
 
   bool done() const override { return sent_ == units_ && received_ == units_; }
@@ -145,9 +145,9 @@ class Ring final : public CollectiveTask {
 
 }  // namespace
 
-std::unique_ptr<CollectiveTask> CreateRing(UcxGroup& group, const Tensor& tensor, const Tensor& part,
-                                           RingUse use, ReduceOp op, const Tensor& staging) {
-  return std::make_unique<Ring>(group, tensor, part, use, op, staging);
+std::unique_ptr<CollectiveTask> CreateRing(UcxGroup& group, const CollectiveCall& call,
+                                           const Tensor& staging) {
+  return std::make_unique<Ring>(group, call, staging);
 }
 
 }  // namespace autocfg::trainer

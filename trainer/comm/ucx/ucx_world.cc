@@ -65,42 +65,28 @@ class UcxCommunicator final : public Communicator, public UcxStepper {
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
 
-  std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) override {
-    CheckReducible(tensor);
-    const bool small = tensor.Bytes() <= std::min(kSmallBytes, staging_.Bytes());
-    return Begin(tensor, stream, [&] {
-      return small ? CreateDoublingAllReduce(group_, tensor, op, staging_)
-                   : CreateRing(group_, tensor, Tensor{}, RingUse::kAllReduce, op, staging_);
-    });
-  }
-
-  std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp op,
-                                      Stream& stream) override {
-    CheckReducible(whole);
-    CheckPart(*this, whole, part);
-    return Begin(whole, stream,
-                 [&] { return CreateRing(group_, whole, part, RingUse::kReduceScatter, op, staging_); });
-  }
-
-  std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream& stream) override {
-    CheckPart(*this, whole, part);
-    return Begin(whole, stream, [&] {
-      return CreateRing(group_, whole, part, RingUse::kAllGather, ReduceOp::kSum, staging_);
-    });
-  }
-
-  std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {
-    CheckPeer(*this, peer, channel);
-    stream.Synchronize();
-    return std::make_unique<UcxWork<UcxRequest>>(
-        transport_, group_.Send(peer, channel, tensor.data, static_cast<std::size_t>(tensor.Bytes())));
-  }
-
-  std::unique_ptr<Work> Recv(const Tensor& tensor, int peer, int channel, Stream& stream) override {
-    CheckPeer(*this, peer, channel);
-    stream.Synchronize();
-    return std::make_unique<UcxWork<UcxRequest>>(
-        transport_, group_.Recv(peer, channel, tensor.data, static_cast<std::size_t>(tensor.Bytes())));
+  std::unique_ptr<Work> Run(const CollectiveCall& call, Stream& stream) override {
+    CheckReducible(call);
+    const Tensor& whole = call.whole;
+    const auto bytes = static_cast<std::size_t>(whole.Bytes());
+    switch (call.kind) {
+      case CollectiveKind::kSend:
+        stream.Synchronize();
+        return Message(group_.Send(call.peer, call.channel, whole.data, bytes));
+      case CollectiveKind::kRecv:
+        stream.Synchronize();
+        return Message(group_.Recv(call.peer, call.channel, whole.data, bytes));
+      case CollectiveKind::kAllReduce:
+        return Begin(call, stream, [&] {
+          return whole.Bytes() <= std::min(kSmallBytes, staging_.Bytes())
+                     ? CreateDoublingAllReduce(group_, whole, call.op, staging_)
+                     : CreateRing(group_, call, staging_);
+        });
+      case CollectiveKind::kReduceScatter:
+      case CollectiveKind::kAllGather:
+        return Begin(call, stream, [&] { return CreateRing(group_, call, staging_); });
+    }
+    throw CommError("unknown collective");
   }
 
   // A dissemination barrier: after round k, each rank has heard, directly or indirectly, from the 2^(k+1)
@@ -127,8 +113,8 @@ class UcxCommunicator final : public Communicator, public UcxStepper {
 
  private:
   template <typename Create>
-  std::unique_ptr<Work> Begin(const Tensor& tensor, Stream& stream, Create create) {
-    if (tensor.Elements() == 0) return CompleteWork();
+  std::unique_ptr<Work> Begin(const CollectiveCall& call, Stream& stream, Create create) {
+    if (call.whole.Elements() == 0) return CompleteWork();
     if (staging_.data == nullptr || staging_.Bytes() < kLeastStagingBytes) {
       throw CommError(
           fmt::format("a group of {} ranks was created without staging and cannot reduce", size()));
@@ -138,6 +124,10 @@ class UcxCommunicator final : public Communicator, public UcxStepper {
     tasks_.push_back(task);
     Step();
     return std::make_unique<UcxWork<TaskOperation>>(transport_, TaskOperation{std::move(task)});
+  }
+
+  std::unique_ptr<Work> Message(UcxRequest request) {
+    return std::make_unique<UcxWork<UcxRequest>>(transport_, std::move(request));
   }
 
   UcxTransport& transport_;

@@ -67,43 +67,20 @@ class DelayedCommunicator final : public Communicator {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
 
-  std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) override {
-    return Delay({Kind::kCollective, 0, 0},
-                 [this, tensor, op, &stream] { return inner_->AllReduce(tensor, op, stream); });
-  }
-  std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp op,
-                                      Stream& stream) override {
-    return Delay({Kind::kCollective, 0, 0},
-                 [this, whole, part, op, &stream] { return inner_->ReduceScatter(whole, part, op, stream); });
-  }
-  std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream& stream) override {
-    return Delay({Kind::kCollective, 0, 0},
-                 [this, part, whole, &stream] { return inner_->AllGather(part, whole, stream); });
-  }
-  std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {
-    return Delay({Kind::kSend, peer, channel}, [this, tensor, peer, channel, &stream] {
-      return inner_->Send(tensor, peer, channel, stream);
-    });
-  }
-  std::unique_ptr<Work> Recv(const Tensor& tensor, int peer, int channel, Stream& stream) override {
-    return Delay({Kind::kRecv, peer, channel}, [this, tensor, peer, channel, &stream] {
-      return inner_->Recv(tensor, peer, channel, stream);
-    });
+  std::unique_ptr<Work> Run(const CollectiveCall& call, Stream& stream) override {
+    const bool message = FormOf(call.kind).message;
+    std::shared_ptr<Line>& line =
+        lines_[message ? Key{call.kind, call.peer, call.channel} : Key{CollectiveKind::kAllReduce, 0, 0}];
+    if (line == nullptr) line = std::make_shared<Line>();
+    auto delayed = std::make_shared<Delayed>();
+    delayed->start = [this, call, &stream] { return inner_->Run(call, stream); };
+    line->push_back(delayed);
+    return std::make_unique<DelayedWork>(std::move(delayed), line);
   }
   void Barrier() override { inner_->Barrier(); }
 
  private:
-  enum class Kind { kCollective, kSend, kRecv };
-  using Key = std::tuple<Kind, int, int>;  // kind, peer, channel
-
-  std::unique_ptr<Work> Delay(const Key& key, std::function<std::unique_ptr<Work>()> start) {
-    std::shared_ptr<Line>& line = lines_[key];
-    if (line == nullptr) line = std::make_shared<Line>();
-    auto delayed = std::make_shared<Delayed>();
-    delayed->start = std::move(start);
-    line->push_back(delayed);
-    return std::make_unique<DelayedWork>(std::move(delayed), line);
-  }
+  using Key = std::tuple<CollectiveKind, int, int>;  // of all collectives, or: kind, peer, channel
 
   const std::unique_ptr<Communicator> inner_;
   std::map<Key, std::shared_ptr<Line>> lines_;

@@ -178,28 +178,22 @@ class PacedCommunicator final : public Communicator {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
 
-  std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream&) override {
-    return Collective(op == ReduceOp::kMax ? OpKind::kAllReduceMax : OpKind::kAllReduceSum, tensor);
-  }
-
-  std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp, Stream&) override {
-    CheckPart(*this, whole, part);
-    return Collective(OpKind::kReduceScatter, whole);
-  }
-
-  std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream&) override {
-    CheckPart(*this, whole, part);
-    return Collective(OpKind::kAllGather, whole);
-  }
-
-  std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream&) override {
-    CheckMessage(peer, channel);
-    return Issue(PacedLane::kSend, Role::kSender, peer, channel, Seconds(OpKind::kSend, tensor));
-  }
-
-  std::unique_ptr<Work> Recv(const Tensor& tensor, int peer, int channel, Stream&) override {
-    CheckMessage(peer, channel);
-    return Issue(PacedLane::kReceive, Role::kReceiver, peer, channel, Seconds(OpKind::kRecv, tensor));
+  std::unique_ptr<Work> Run(const CollectiveCall& call, Stream&) override {
+    const bool sends = call.kind == CollectiveKind::kSend;
+    if (FormOf(call.kind).message && call.channel >= kUserChannels / 2) {
+      throw CommError(fmt::format("channel {} is outside 0 to {} of the paced world", call.channel,
+                                  kUserChannels / 2 - 1));
+    }
+    if (size() == 1) return CompleteWork();
+    PacedClock& clock = lanes_.clock();
+    const double own_s = clock.Seconds(DescOf(call, name_, size()));
+    if (FormOf(call.kind).message) {
+      return Issue(sends ? PacedLane::kSend : PacedLane::kReceive, sends ? Role::kSender : Role::kReceiver,
+                   call.peer, call.channel, own_s);
+    }
+    if (name_ == CommGroup::kTensor) return Issue(PacedLane::kTensor, Role::kReducer, 0, 0, own_s);
+    const double seconds = own_s + (name_ == CommGroup::kWorld ? clock.TakeReductionSeconds() : 0);
+    return Issue(PacedLane::kReduce, Role::kReducer, 0, 0, seconds);
   }
 
   // A reduction within its own group. The lanes need not wait for it: they advance meanwhile.
@@ -217,31 +211,6 @@ class PacedCommunicator final : public Communicator {
             .dtype = DType::kI32,
             .rank = 1,
             .shape = {static_cast<std::int64_t>(words.size())}};
-  }
-
-  std::unique_ptr<Work> Collective(OpKind kind, const Tensor& tensor) {
-    if (size() == 1) return CompleteWork();
-    const double own_s = Seconds(kind, tensor);
-    PacedClock& clock = lanes_.clock();
-    if (name_ == CommGroup::kTensor) return Issue(PacedLane::kTensor, Role::kReducer, 0, 0, own_s);
-    const double seconds = own_s + (name_ == CommGroup::kWorld ? clock.TakeReductionSeconds() : 0);
-    return Issue(PacedLane::kReduce, Role::kReducer, 0, 0, seconds);
-  }
-
-  double Seconds(OpKind kind, const Tensor& tensor) const {
-    return lanes_.clock().Seconds({.kind = kind,
-                                   .dtype = tensor.dtype,
-                                   .group = name_,
-                                   .group_size = size(),
-                                   .dims = {tensor.Elements()}});
-  }
-
-  void CheckMessage(int peer, int channel) const {
-    CheckPeer(*this, peer, channel);
-    if (channel >= kUserChannels / 2) {
-      throw CommError(
-          fmt::format("channel {} is outside 0 to {} of the paced world", channel, kUserChannels / 2 - 1));
-    }
   }
 
   std::unique_ptr<Work> Issue(PacedLane lane, Role role, int peer, int channel, double seconds) {

@@ -13,47 +13,15 @@ class RecordingCommunicator final : public Communicator {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
 
-  std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) override {
-    auto work = inner_->AllReduce(tensor, op, stream);
-    Record(op == ReduceOp::kMax ? OpKind::kAllReduceMax : OpKind::kAllReduceSum, tensor);
-    return work;
-  }
-  std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp op,
-                                      Stream& stream) override {
-    auto work = inner_->ReduceScatter(whole, part, op, stream);
-    Record(OpKind::kReduceScatter, whole);
-    return work;
-  }
-  std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream& stream) override {
-    auto work = inner_->AllGather(part, whole, stream);
-    Record(OpKind::kAllGather, whole);
-    return work;
-  }
-  std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {
-    auto work = inner_->Send(tensor, peer, channel, stream);
-    Record(OpKind::kSend, tensor);
-    return work;
-  }
-  std::unique_ptr<Work> Recv(const Tensor& tensor, int peer, int channel, Stream& stream) override {
-    auto work = inner_->Recv(tensor, peer, channel, stream);
-    Record(OpKind::kRecv, tensor);
+  // A group of one rank issues no operations, so nothing is recorded.
+  std::unique_ptr<Work> Run(const CollectiveCall& call, Stream& stream) override {
+    auto work = inner_->Run(call, stream);
+    if (size() > 1) log_.Record(DescOf(call, name_, size()));
     return work;
   }
   void Barrier() override { inner_->Barrier(); }
 
  private:
-  // A group of one rank issues no operations, so nothing is recorded.
-  void Record(OpKind kind, const Tensor& tensor) {
-    if (size() == 1) return;
-    OpDesc op;
-    op.kind = kind;
-    op.dtype = tensor.dtype;
-    op.group = name_;
-    op.group_size = size();
-    op.dims[0] = tensor.Elements();
-    log_.Record(op);
-  }
-
   const std::unique_ptr<Communicator> inner_;
   const CommGroup name_;
   OpLog& log_;

@@ -135,24 +135,18 @@ class StagedMessage final : public StagedOperation {
   Stream& stream_;
 };
 
-enum class Collective : std::uint8_t { kAllReduce, kReduceScatter, kAllGather };
-
-// A collective, piece by piece. A piece is the same range of every part of the tensor; an all-reduce has one
-// part.
+// A collective, piece by piece. A piece is the same range of every part of the tensor; a collective without
+// parts has one.
 class StagedCollective final : public StagedOperation {
  public:
-  // `own`: this rank's part; absent for an all-reduce.
-  StagedCollective(Staging& staging, Communicator& inner, Collective kind, const Tensor& tensor,
-                   const Tensor& own, ReduceOp op, Stream& stream)
+  StagedCollective(Staging& staging, Communicator& inner, const CollectiveCall& call, Stream& stream)
       : staging_(staging),
         inner_(inner),
-        kind_(kind),
-        tensor_(tensor),
-        own_(own),
-        op_(op),
+        call_(call),
+        form_(FormOf(call.kind)),
         stream_(stream),
-        parts_(kind == Collective::kAllReduce ? 1 : inner.size()),
-        part_elements_(tensor.Elements() / parts_) {}
+        parts_(form_.HasPart() ? inner.size() : 1),
+        part_elements_(call.whole.Elements() / parts_) {}
 
   bool done() const override { return next_ == part_elements_; }
 
@@ -173,24 +167,22 @@ class StagedCollective final : public StagedOperation {
 
  private:
   bool IsOwn(std::int64_t part) const { return part == inner_.rank(); }
-  bool IsSource(std::int64_t part) const { return kind_ != Collective::kAllGather || IsOwn(part); }
-  bool IsResult(std::int64_t part) const { return kind_ != Collective::kReduceScatter || IsOwn(part); }
+  bool IsSource(std::int64_t part) const { return !form_.from_part || IsOwn(part); }
+  bool IsResult(std::int64_t part) const { return !form_.to_part || IsOwn(part); }
 
-  std::int64_t PieceBytes() const { return elements_ * SizeOf(tensor_.dtype); }
-  char* InTensor(std::int64_t part) const {
-    return tensor_.As<char>() + (part * part_elements_ + next_) * SizeOf(tensor_.dtype);
+  std::int64_t ElementBytes() const { return SizeOf(call_.whole.dtype); }
+  std::int64_t PieceBytes() const { return elements_ * ElementBytes(); }
+  // Returns the piece in the tensor of part `part`, or in the rank's own part.
+  char* In(bool own, std::int64_t part) const {
+    return own ? call_.part.As<char>() + next_ * ElementBytes()
+               : call_.whole.As<char>() + (part * part_elements_ + next_) * ElementBytes();
   }
-  char* InOwn() const { return own_.As<char>() + next_ * SizeOf(tensor_.dtype); }
-  char* SourceOf(std::int64_t part) const {
-    return kind_ == Collective::kAllGather ? InOwn() : InTensor(part);
-  }
-  char* ResultOf(std::int64_t part) const {
-    return kind_ == Collective::kReduceScatter ? InOwn() : InTensor(part);
-  }
+  char* SourceOf(std::int64_t part) const { return In(form_.from_part, part); }
+  char* ResultOf(std::int64_t part) const { return In(form_.to_part, part); }
   char* InBuffer(std::int64_t part) const { return static_cast<char*>(buffer_->data) + part * PieceBytes(); }
 
   void Start() {
-    const std::int64_t most = std::max<std::int64_t>(kPieceBytes / SizeOf(tensor_.dtype) / parts_, 1);
+    const std::int64_t most = std::max<std::int64_t>(kPieceBytes / ElementBytes() / parts_, 1);
     elements_ = std::min(most, part_elements_ - next_);
     buffer_ = &staging_.buffers.Take(parts_ * PieceBytes());
     for (std::int64_t part = 0; part < parts_; ++part) {
@@ -199,25 +191,16 @@ class StagedCollective final : public StagedOperation {
       }
     }
     stream_.Synchronize();
-    work_ = Issue(staging_.HostTensor(*buffer_, tensor_.dtype, parts_ * elements_));
+    CollectiveCall piece = call_;
+    piece.whole = staging_.HostTensor(*buffer_, call_.whole.dtype, parts_ * elements_);
+    if (form_.HasPart()) piece.part = PartOf(piece.whole, inner_.rank(), parts_);
+    work_ = inner_.Run(piece, staging_.ready);
   }
-
-  std::unique_ptr<Work> Issue(const Tensor& host) {
-    switch (kind_) {
-      case Collective::kAllReduce: return inner_.AllReduce(host, op_, staging_.ready);
-      case Collective::kReduceScatter: return inner_.ReduceScatter(host, HostPart(host), op_, staging_.ready);
-      case Collective::kAllGather: return inner_.AllGather(HostPart(host), host, staging_.ready);
-    }
-    throw CommError("unknown collective");
-  }
-
-  Tensor HostPart(const Tensor& host) const { return PartOf(host, inner_.rank(), parts_); }
 
   Staging& staging_;
   Communicator& inner_;
-  const Collective kind_;
-  const Tensor tensor_, own_;
-  const ReduceOp op_;
+  const CollectiveCall call_;
+  const CollectiveForm form_;
   Stream& stream_;
   const std::int64_t parts_, part_elements_;
   HostBuffers::Buffer* buffer_ = nullptr;
@@ -240,41 +223,16 @@ class StagedCommunicator final : public Communicator, public StagedReductions {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
 
-  std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) override {
-    CheckReducible(tensor);
-    return Begin(Collective::kAllReduce, tensor, Tensor{}, op, stream);
-  }
-
-  std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp op,
-                                      Stream& stream) override {
-    CheckReducible(whole);
-    CheckPart(*this, whole, part);
-    return Begin(Collective::kReduceScatter, whole, part, op, stream);
-  }
-
-  std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream& stream) override {
-    CheckPart(*this, whole, part);
-    return Begin(Collective::kAllGather, whole, part, ReduceOp::kSum, stream);
-  }
-
-  std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {
-    CheckPeer(*this, peer, channel);
-    HostBuffers::Buffer& buffer = staging_.buffers.Take(tensor.Bytes());
-    if (tensor.Bytes() > 0) staging_.device.CopyToHost(buffer.data, tensor.data, tensor.Bytes(), stream);
-    stream.Synchronize();
-    return Message(buffer,
-                   inner_->Send(staging_.HostTensor(buffer, tensor.dtype, tensor.Elements()), peer, channel,
-                                staging_.ready),
-                   Tensor{}, stream);
-  }
-
-  std::unique_ptr<Work> Recv(const Tensor& tensor, int peer, int channel, Stream& stream) override {
-    CheckPeer(*this, peer, channel);
-    HostBuffers::Buffer& buffer = staging_.buffers.Take(tensor.Bytes());
-    return Message(buffer,
-                   inner_->Recv(staging_.HostTensor(buffer, tensor.dtype, tensor.Elements()), peer, channel,
-                                staging_.ready),
-                   tensor, stream);
+  std::unique_ptr<Work> Run(const CollectiveCall& call, Stream& stream) override {
+    if (FormOf(call.kind).message) return Message(call, stream);
+    CheckReducible(call);
+    if (call.whole.Elements() == 0) return CompleteWork();
+    if (reduces_ == nullptr)
+      throw CommError("a group of several ranks was created without staging and cannot reduce");
+    auto collective = std::make_shared<StagedCollective>(staging_, *inner_, call, stream);
+    reductions_.push_back(collective);
+    StepReductions();
+    return std::make_unique<StagedWork>(staging_, std::move(collective));
   }
 
   void Barrier() override { inner_->Barrier(); }
@@ -288,20 +246,18 @@ class StagedCommunicator final : public Communicator, public StagedReductions {
   }
 
  private:
-  std::unique_ptr<Work> Begin(Collective kind, const Tensor& tensor, const Tensor& own, ReduceOp op,
-                              Stream& stream) {
-    if (tensor.Elements() == 0) return CompleteWork();
-    if (reduces_ == nullptr)
-      throw CommError("a group of several ranks was created without staging and cannot reduce");
-    auto collective = std::make_shared<StagedCollective>(staging_, *inner_, kind, tensor, own, op, stream);
-    reductions_.push_back(collective);
-    StepReductions();
-    return std::make_unique<StagedWork>(staging_, std::move(collective));
-  }
-
-  std::unique_ptr<Work> Message(HostBuffers::Buffer& buffer, std::unique_ptr<Work> work,
-                                const Tensor& arrives, Stream& stream) {
-    auto message = std::make_shared<StagedMessage>(staging_, buffer, std::move(work), arrives, stream);
+  std::unique_ptr<Work> Message(const CollectiveCall& call, Stream& stream) {
+    const Tensor& tensor = call.whole;
+    const bool sends = call.kind == CollectiveKind::kSend;
+    HostBuffers::Buffer& buffer = staging_.buffers.Take(tensor.Bytes());
+    if (sends) {
+      if (tensor.Bytes() > 0) staging_.device.CopyToHost(buffer.data, tensor.data, tensor.Bytes(), stream);
+      stream.Synchronize();
+    }
+    CollectiveCall on_host = call;
+    on_host.whole = staging_.HostTensor(buffer, tensor.dtype, tensor.Elements());
+    auto message = std::make_shared<StagedMessage>(staging_, buffer, inner_->Run(on_host, staging_.ready),
+                                                   sends ? Tensor{} : tensor, stream);
     return std::make_unique<StagedWork>(staging_, std::move(message));
   }
 

@@ -229,11 +229,9 @@ class NcclDriver : public ::testing::Test {
   LinkId Join(LinkUse use = LinkUse::kReductions) {
     return driver_->Join(std::string(kLinkKeyBytes - 1, 'a') + 'z', 1, 4, use, "a group");
   }
-  static Transfer Of(Transfer::Kind kind, DType type) {
+  static CollectiveCall Of(CollectiveKind kind, DType type, std::int64_t elements = 7) {
     return {.kind = kind,
-            .data = reinterpret_cast<void*>(64),
-            .dtype = type,
-            .elements = 7,
+            .whole = {.data = reinterpret_cast<void*>(64), .dtype = type, .rank = 1, .shape = {elements}},
             .op = ReduceOp::kMax,
             .peer = 1};
   }
@@ -315,9 +313,9 @@ TEST_F(NcclDriver, PassesTransfersUnchanged) {
   const LinkId link = Join();
   const QueueId queue = driver_->CreateQueue();
   library.Take();
-  driver_->Enqueue(link, queue, Of(Transfer::Kind::kAllReduce, DType::kBF16));
-  driver_->Enqueue(link, queue, Of(Transfer::Kind::kSend, DType::kF32));
-  driver_->Enqueue(link, queue, Of(Transfer::Kind::kRecv, DType::kF64));
+  driver_->Enqueue(link, queue, Of(CollectiveKind::kAllReduce, DType::kBF16));
+  driver_->Enqueue(link, queue, Of(CollectiveKind::kSend, DType::kF32));
+  driver_->Enqueue(link, queue, Of(CollectiveKind::kRecv, DType::kF64));
   EXPECT_THAT(
       library.Take(),
       ElementsAre(fmt::format("reduce in place 7 of type {} at 64, {}, on c1 s2",
@@ -325,18 +323,17 @@ TEST_F(NcclDriver, PassesTransfersUnchanged) {
                   fmt::format("send 7 of type {} at 64, 1, on c1 s2", static_cast<int>(ncclFloat32)),
                   fmt::format("recv 7 of type {} at 64, 1, on c1 s2", static_cast<int>(ncclFloat64))));
   library.call = ncclInvalidUsage;
-  EXPECT_THROW(driver_->Enqueue(link, queue, Of(Transfer::Kind::kSend, DType::kF32)), CommError);
+  EXPECT_THROW(driver_->Enqueue(link, queue, Of(CollectiveKind::kSend, DType::kF32)), CommError);
 }
 
 TEST_F(NcclDriver, PartsMayLieAnywhere) {
   const LinkId link = Join();
   const QueueId queue = driver_->CreateQueue();
   library.Take();
-  for (const auto kind : {Transfer::Kind::kReduceScatter, Transfer::Kind::kAllGather}) {
-    Transfer transfer = Of(kind, DType::kF32);
-    transfer.elements = 12;
-    transfer.part = static_cast<char*>(transfer.data) + 400;
-    driver_->Enqueue(link, queue, transfer);
+  for (const auto kind : {CollectiveKind::kReduceScatter, CollectiveKind::kAllGather}) {
+    CollectiveCall call = Of(kind, DType::kF32, 12);
+    call.part = call.whole.Slice(100, 3);
+    driver_->Enqueue(link, queue, call);
   }
   const int type = static_cast<int>(ncclFloat32);
   EXPECT_THAT(library.Take(),

@@ -75,11 +75,12 @@ class RecordingDriver final : public StreamDriver {
     int& left = busy_.at(Number(link));
     return left > 0 && left-- > 0;
   }
-  void Enqueue(LinkId link, QueueId queue, const Transfer& t) override {
-    const char* kind = t.kind == Transfer::Kind::kSend   ? "send"
-                       : t.kind == Transfer::Kind::kRecv ? "recv"
+  void Enqueue(LinkId link, QueueId queue, const CollectiveCall& t) override {
+    const char* kind = t.kind == CollectiveKind::kSend   ? "send"
+                       : t.kind == CollectiveKind::kRecv ? "recv"
                                                          : "reduce";
-    Say("{} {} from {} on q{}", kind, t.elements, reinterpret_cast<std::uintptr_t>(t.data), Number(queue));
+    Say("{} {} from {} on q{}", kind, t.whole.Elements(), reinterpret_cast<std::uintptr_t>(t.whole.data),
+        Number(queue));
     busy_.at(Number(link)) = journal_.busy;
   }
   void BeginLeave(LinkId link) noexcept override { Say("begin to leave l{}", Number(link)); }
@@ -281,25 +282,13 @@ class PeerWorld final : public CommWorld {
         : null_(std::move(null)), reached_s_(reached_s) {}
     int rank() const override { return null_->rank(); }
     int size() const override { return null_->size(); }
-    std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream&) override {
-      EXPECT_EQ(op, ReduceOp::kMax);
-      EXPECT_EQ(tensor.Elements(), static_cast<std::int64_t>(reached_s_.size()));
+    std::unique_ptr<Work> Run(const CollectiveCall& call, Stream& stream) override {
+      if (call.kind != CollectiveKind::kAllReduce) return null_->Run(call, stream);
+      EXPECT_EQ(call.op, ReduceOp::kMax);
+      EXPECT_EQ(call.whole.Elements(), static_cast<std::int64_t>(reached_s_.size()));
       for (std::size_t i = 0; i < reached_s_.size(); ++i)
-        tensor.As<double>()[i] = std::max(tensor.As<double>()[i], reached_s_[i]);
+        call.whole.As<double>()[i] = std::max(call.whole.As<double>()[i], reached_s_[i]);
       return CompleteWork();
-    }
-    std::unique_ptr<Work> ReduceScatter(const Tensor& whole, const Tensor& part, ReduceOp op,
-                                        Stream& stream) override {
-      return null_->ReduceScatter(whole, part, op, stream);
-    }
-    std::unique_ptr<Work> AllGather(const Tensor& part, const Tensor& whole, Stream& stream) override {
-      return null_->AllGather(part, whole, stream);
-    }
-    std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {
-      return null_->Send(tensor, peer, channel, stream);
-    }
-    std::unique_ptr<Work> Recv(const Tensor& tensor, int peer, int channel, Stream& stream) override {
-      return null_->Recv(tensor, peer, channel, stream);
     }
     void Barrier() override { null_->Barrier(); }
 
