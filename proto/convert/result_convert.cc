@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "proto/convert/breakdown_convert.h"
+#include "proto/convert/message_fields.h"
 
 namespace autocfg {
 namespace {
-
-static_assert(kMemoryRegions.size() == 7, "convert the new region both ways");
 
 bool MeasuredWhole(const v1::Candidate& candidate) {
   return candidate.has_measured() && !candidate.measured().slice();
@@ -17,13 +16,8 @@ bool MeasuredWhole(const v1::Candidate& candidate) {
 
 v1::MemoryBytes ToProto(const MemoryBytes& memory, std::int64_t capacity_bytes) {
   v1::MemoryBytes message;
-  message.set_parameters(memory.parameters);
-  message.set_gradients(memory.gradients);
-  message.set_optimizer(memory.optimizer);
-  message.set_activations(memory.activations);
-  message.set_workspace(memory.workspace);
-  message.set_communication(memory.communication);
-  message.set_device_overhead(memory.device_overhead);
+  for (const MemoryRegion& region : kMemoryRegions)
+    message.GetReflection()->SetInt64(&message, &FieldNamed(message, region.name), memory.*region.bytes);
   message.set_total(memory.Total());
   message.set_capacity(capacity_bytes);
   return message;
@@ -31,13 +25,8 @@ v1::MemoryBytes ToProto(const MemoryBytes& memory, std::int64_t capacity_bytes) 
 
 MemoryBytes FromProto(const v1::MemoryBytes& message) {
   MemoryBytes memory;
-  memory.parameters = message.parameters();
-  memory.gradients = message.gradients();
-  memory.optimizer = message.optimizer();
-  memory.activations = message.activations();
-  memory.workspace = message.workspace();
-  memory.communication = message.communication();
-  memory.device_overhead = message.device_overhead();
+  for (const MemoryRegion& region : kMemoryRegions)
+    memory.*region.bytes = message.GetReflection()->GetInt64(message, &FieldNamed(message, region.name));
   return memory;
 }
 

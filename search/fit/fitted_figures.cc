@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -12,60 +13,68 @@ namespace {
 // (predict/prediction_interval.h). The middle of both stands for an unknown host.
 constexpr double kUnknownHostOpSeconds = 2e-5;
 
-double Given(double value, double otherwise) { return value > 0 ? value : otherwise; }
+using Group = NodeGroup;
+using Efficiency = DeviceEfficiency;
+
+// Return the part of a group that has the member.
+template <typename Value>
+auto& In(auto& group, Value Group::* /*member*/) {
+  return group;
+}
+template <typename Value>
+auto& In(auto& group, Value Efficiency::* /*member*/) {
+  return group.device.efficiency;
+}
+
+double Known(double value) { return value; }
+double Known(const std::optional<double>& value) { return value.value_or(0); }
+
+double ValueIn(const NodeGroup& /*group*/, double value) { return value; }
+double ValueIn(const NodeGroup& group, auto member) { return Known(In(group, member).*member); }
+
+// A row; where the cluster does not give the figure, `kElse` stands for it, a number or another figure.
+template <auto kMember, auto kElse = 0.0>
+constexpr FigureToFit FitRow(std::string_view name, std::string_view determined_by, double prior_sigma,
+                             double least, double most, bool between_nodes = false) {
+  const auto get = [](const NodeGroup& group) {
+    const double given = ValueIn(group, kMember);
+    return given > 0 ? given : ValueIn(group, kElse);
+  };
+  const auto set = [](NodeGroup& group, double value) { In(group, kMember).*kMember = value; };
+  return {name, determined_by, prior_sigma, least, most, get, set, between_nodes};
+}
 
 constexpr double kLeastShare = 0.001;
 
 constexpr std::array<FigureToFit, 15> kFigures = {{
-    {"efficiency.matmul", "hidden of 4096 and more, tp=1", 0.06, 0.05, 1,
-     [](const NodeGroup& g) { return g.device.efficiency.matmul; },
-     [](NodeGroup& g, double v) { g.device.efficiency.matmul = v; }},
-    {"efficiency.matmul_k_half", "small and large hidden", 0.3, 1, 10'000,
-     [](const NodeGroup& g) { return Given(g.device.efficiency.matmul_k_half, 1); },
-     [](NodeGroup& g, double v) { g.device.efficiency.matmul_k_half = v; }},
-    {"efficiency.attention_forward", "attention=fused, long seq_len, recompute=full", 0.7, kLeastShare, 2,
-     [](const NodeGroup& g) { return g.device.efficiency.attention_forward; },
-     [](NodeGroup& g, double v) { g.device.efficiency.attention_forward = v; }},
-    {"efficiency.attention_backward", "attention=fused, long seq_len", 0.7, kLeastShare, 2,
-     [](const NodeGroup& g) { return g.device.efficiency.attention_backward; },
-     [](NodeGroup& g, double v) { g.device.efficiency.attention_backward = v; }},
-    {"efficiency.attention_head_dim_half", "attention=fused, small and large heads", 1, 1, 10'000,
-     [](const NodeGroup& g) { return Given(g.device.efficiency.attention_head_dim_half, 24); },
-     [](NodeGroup& g, double v) { g.device.efficiency.attention_head_dim_half = v; }},
-    {"efficiency.memory", "small hidden, large micro_batch", 0.3, 0.05, 1,
-     [](const NodeGroup& g) { return g.device.efficiency.memory; },
-     [](NodeGroup& g, double v) { g.device.efficiency.memory = v; }},
-    {"efficiency.op_overhead_s", "small hidden and micro_batch, a fast host", 0.1, 1e-8, 1e-3,
-     [](const NodeGroup& g) { return Given(g.device.efficiency.op_overhead_s.value_or(0), 1e-6); },
-     [](NodeGroup& g, double v) { g.device.efficiency.op_overhead_s = v; }},
-    {"efficiency.optimizer", "one microbatch a step", 0.5, kLeastShare, 1,
-     [](const NodeGroup& g) { return Given(g.device.efficiency.optimizer, g.device.efficiency.memory); },
-     [](NodeGroup& g, double v) { g.device.efficiency.optimizer = v; }},
-    {"efficiency.data_exposed", "several dp, the rest the same", 0.7, kLeastShare, 1,
-     [](const NodeGroup& g) { return Given(g.device.efficiency.data_exposed, 1); },
-     [](NodeGroup& g, double v) { g.device.efficiency.data_exposed = v; }},
-    {"efficiency.intra_node", "tp above 1 within a node", 0.15, kLeastShare, 1,
-     [](const NodeGroup& g) { return g.device.efficiency.intra_node; },
-     [](NodeGroup& g, double v) { g.device.efficiency.intra_node = v; }},
-    {"efficiency.inter_node", "dp over nodes, few microbatches", 0.3, kLeastShare, 1,
-     [](const NodeGroup& g) { return g.device.efficiency.inter_node; },
-     [](NodeGroup& g, double v) { g.device.efficiency.inter_node = v; }, true},
-    {"efficiency.intra_node_message", "pp above 1 within a node", 1.5, kLeastShare, 1,
-     [](const NodeGroup& g) {
-       return Given(g.device.efficiency.intra_node_message, g.device.efficiency.intra_node);
-     },
-     [](NodeGroup& g, double v) { g.device.efficiency.intra_node_message = v; }},
-    {"efficiency.inter_node_message", "several pp over nodes", 0.5, kLeastShare, 1,
-     [](const NodeGroup& g) {
-       return Given(g.device.efficiency.inter_node_message, g.device.efficiency.inter_node);
-     },
-     [](NodeGroup& g, double v) { g.device.efficiency.inter_node_message = v; }, true},
-    {"intra_node_latency_s", "tp above 1, small hidden and micro_batch", 0.5, 1e-8, 1e-2,
-     [](const NodeGroup& g) { return Given(g.intra_node_latency_s.value_or(0), 1e-6); },
-     [](NodeGroup& g, double v) { g.intra_node_latency_s = v; }},
-    {"host_op_s", "small hidden and micro_batch", 1.5, 1e-8, 1e-2,
-     [](const NodeGroup& g) { return Given(g.host_op_s.value_or(0), kUnknownHostOpSeconds); },
-     [](NodeGroup& g, double v) { g.host_op_s = v; }},
+    FitRow<&Efficiency::matmul>("efficiency.matmul", "hidden of 4096 and more, tp=1", 0.06, 0.05, 1),
+    FitRow<&Efficiency::matmul_k_half, 1.0>("efficiency.matmul_k_half", "small and large hidden", 0.3, 1,
+                                            10'000),
+    FitRow<&Efficiency::attention_forward>(
+        "efficiency.attention_forward", "attention=fused, long seq_len, recompute=full", 0.7, kLeastShare, 2),
+    FitRow<&Efficiency::attention_backward>("efficiency.attention_backward", "attention=fused, long seq_len",
+                                            0.7, kLeastShare, 2),
+    FitRow<&Efficiency::attention_head_dim_half, 24.0>(
+        "efficiency.attention_head_dim_half", "attention=fused, small and large heads", 1, 1, 10'000),
+    FitRow<&Efficiency::memory>("efficiency.memory", "small hidden, large micro_batch", 0.3, 0.05, 1),
+    FitRow<&Efficiency::op_overhead_s, 1e-6>("efficiency.op_overhead_s",
+                                             "small hidden and micro_batch, a fast host", 0.1, 1e-8, 1e-3),
+    FitRow<&Efficiency::optimizer, &Efficiency::memory>("efficiency.optimizer", "one microbatch a step", 0.5,
+                                                        kLeastShare, 1),
+    FitRow<&Efficiency::data_exposed, 1.0>("efficiency.data_exposed", "several dp, the rest the same", 0.7,
+                                           kLeastShare, 1),
+    FitRow<&Efficiency::intra_node>("efficiency.intra_node", "tp above 1 within a node", 0.15, kLeastShare,
+                                    1),
+    FitRow<&Efficiency::inter_node>("efficiency.inter_node", "dp over nodes, few microbatches", 0.3,
+                                    kLeastShare, 1, true),
+    FitRow<&Efficiency::intra_node_message, &Efficiency::intra_node>(
+        "efficiency.intra_node_message", "pp above 1 within a node", 1.5, kLeastShare, 1),
+    FitRow<&Efficiency::inter_node_message, &Efficiency::inter_node>(
+        "efficiency.inter_node_message", "several pp over nodes", 0.5, kLeastShare, 1, true),
+    FitRow<&Group::intra_node_latency_s, 1e-6>("intra_node_latency_s",
+                                               "tp above 1, small hidden and micro_batch", 0.5, 1e-8, 1e-2),
+    FitRow<&Group::host_op_s, kUnknownHostOpSeconds>("host_op_s", "small hidden and micro_batch", 1.5, 1e-8,
+                                                     1e-2),
 }};
 
 }  // namespace

@@ -63,10 +63,9 @@ Json ValueOf(const std::string& cell) {
 // What a column means.
 enum class ColumnKind : std::uint8_t { kModel, kPlan, kSeqLen, kGlobalBatch, kPrecision, kGpus, kTime };
 
-// The fields of a model, from the reader itself: a name that it does not know is an error of its own.
 bool IsModelField(std::string_view name) {
-  const std::vector<std::string> fields = ModelFieldNames();
-  return std::find(fields.begin(), fields.end(), name) != fields.end();
+  return std::any_of(ModelFields().begin(), ModelFields().end(),
+                     [&](const ModelField& field) { return field.name == name; });
 }
 
 const PlanOption* OptionOf(std::string_view name) {
@@ -88,7 +87,8 @@ std::optional<ColumnKind> KindOf(std::string_view name) {
 }
 
 std::vector<std::string> KnownColumns() {
-  std::vector<std::string> names = ModelFieldNames();
+  std::vector<std::string> names;
+  for (const ModelField& field : ModelFields()) names.emplace_back(field.name);
   for (const std::string& name : JsonNames(PlanOptions())) names.push_back(name);
   for (const std::string_view name :
        {"seq_len", "global_batch", "precision", "gpus", "iter_time_ms", "iter_time_s"})

@@ -1,6 +1,7 @@
 // The activation functions of the feed-forward layer. Plain values, thread-safe.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -11,13 +12,14 @@ namespace autocfg {
 // with f = silu and gelu (tanh form) (Shazeer 2020); their input is twice as wide: all gates, then all ups.
 enum class Activation : std::uint8_t { kGelu, kGeluErf, kRelu, kSwiGlu, kGeGlu };
 inline constexpr int kActivationCount = static_cast<int>(Activation::kGeGlu) + 1;
+inline constexpr std::array<std::string_view, kActivationCount> kActivationNames = {
+    "gelu", "gelu_erf", "relu", "swiglu", "geglu"};
 
 constexpr bool IsGated(Activation activation) {
   return activation == Activation::kSwiGlu || activation == Activation::kGeGlu;
 }
 
-// Convert to and from "gelu", "gelu_erf", "relu", "swiglu" and "geglu". Parsing returns no value for an
-// unknown name.
+// Convert to and from kActivationNames. Parsing returns no value for an unknown name.
 std::string_view Name(Activation activation);
 std::optional<Activation> ParseActivation(std::string_view name);
 

@@ -12,8 +12,8 @@
 namespace autocfg {
 namespace {
 
-constexpr std::int64_t kMaxCount = 1'000'000;  // nodes, ranks per node; their product is far below 2^63
-constexpr std::int64_t kMaxMemoryBytes = std::int64_t{1} << 50;
+constexpr double kMaxCount = 1e6;  // nodes, ranks per node; their product is far below 2^63
+constexpr double kMaxMemoryBytes = std::int64_t{1} << 50;
 constexpr std::int64_t kMinGpuMemoryBytes = std::int64_t{1} << 20;
 constexpr double kMinBytesPerSecond = 1e6;
 constexpr double kMaxBytesPerSecond = 1e15;
@@ -21,7 +21,7 @@ constexpr double kMinFlopsPerSecond = 1e6;
 constexpr double kMaxFlopsPerSecond = 1e18;
 constexpr double kMinFraction = 1e-3;
 constexpr double kMaxSeconds = 1;
-constexpr double kMaxMatmulKHalf = 1e6;
+constexpr double kMaxHalf = 1e6;
 constexpr std::size_t kMaxClusterNameBytes = 256;
 
 // Returns the error. `group` names the faulty group by its index if there are several.
@@ -29,41 +29,118 @@ absl::Status Invalid(std::string_view group, std::string_view field, std::string
   return base::InvalidArgument("cluster", fmt::format("{}{} {}", group, field, problem));
 }
 
-absl::Status CheckCount(std::string_view group, std::string_view field, std::int64_t value) {
-  if (value >= 1 && value <= kMaxCount) return absl::OkStatus();
-  return Invalid(group, field, fmt::format("is {}; it must be from 1 to {}", value, kMaxCount));
+// Rows of figures, which are unknown at 0 if their least value is above it.
+template <auto kMember>
+constexpr auto FigureRow(std::string_view name, double least, double most, std::string_view unit = "") {
+  return base::FieldOf<kMember>(
+      {.name = name, .least = least, .most = most, .unknown_at_zero = least > 0, .unit = unit});
+}
+template <auto kMember>
+constexpr auto ShareRow(std::string_view name, double most = 1) {
+  return FigureRow<kMember>(name, kMinFraction, most);
+}
+template <auto kMember>
+constexpr auto SecondsRow(std::string_view name) {
+  return FigureRow<kMember>(name, 0, kMaxSeconds, "seconds");
+}
+template <auto kMember>
+constexpr auto BandwidthRow(std::string_view name) {
+  auto field = FigureRow<kMember>(name, kMinBytesPerSecond, kMaxBytesPerSecond, "bytes per second");
+  field.quantity = base::Quantity::kBytesPerSecond;
+  return field;
+}
+template <auto kMember>
+constexpr auto RateRow(std::string_view name) {
+  auto field = FigureRow<kMember>(name, kMinFlopsPerSecond, kMaxFlopsPerSecond, "FLOP per second");
+  field.quantity = base::Quantity::kFlopsPerSecond;
+  return field;
 }
 
-struct Figure {
-  std::string_view field;
-  double value;  // 0: unknown, or absent
-  double least;
-  double most;
-  std::string_view unit;
+constexpr base::Field<NodeGroup> kNodeGroupFields[] = {
+    base::FieldOf<&NodeGroup::nodes>({.name = "nodes", .least = 1, .most = kMaxCount, .required = true}),
+    base::FieldOf<&NodeGroup::gpus_per_node>(
+        {.name = "gpus_per_node", .least = 1, .most = kMaxCount, .always_written = true}),
+    BandwidthRow<&NodeGroup::intra_node_bytes_per_s>("intra_node_bytes_per_s"),
+    BandwidthRow<&NodeGroup::inter_node_bytes_per_s>("inter_node_bytes_per_s"),
+    SecondsRow<&NodeGroup::intra_node_latency_s>("intra_node_latency_s"),
+    SecondsRow<&NodeGroup::inter_node_latency_s>("inter_node_latency_s"),
+    SecondsRow<&NodeGroup::host_op_s>("host_op_s"),
+    base::FieldOf<&NodeGroup::ranks_per_core>({.name = "ranks_per_core", .always_written = true}),
 };
 
-absl::Status CheckFigure(std::string_view group, const Figure& figure) {
-  if (!std::isfinite(figure.value) || figure.value < 0) {
-    return Invalid(group, figure.field,
-                   fmt::format("is {}; it must be a finite number, not negative", figure.value));
-  }
-  const std::string unit = figure.unit.empty() ? "" : fmt::format(", in {}", figure.unit);
-  if (figure.value > figure.most) {
-    return Invalid(group, figure.field,
-                   fmt::format("is {:g}; at most {:g} is possible{}", figure.value, figure.most, unit));
-  }
-  if (figure.value > 0 && figure.value < figure.least) {
-    return Invalid(group, figure.field,
-                   fmt::format("is {:g}; at least {:g} is needed{}", figure.value, figure.least, unit));
+constexpr base::Field<DeviceSpec> kDeviceFields[] = {
+    base::FieldOf<&DeviceSpec::name>({.name = "name", .always_written = true}),
+    base::FieldOf<&DeviceSpec::kind>({.name = "kind", .names = kDeviceKindNames, .always_written = true}),
+    base::FieldOf<&DeviceSpec::memory_bytes>({.name = "memory_bytes",
+                                              .least = 1,
+                                              .most = kMaxMemoryBytes,
+                                              .required = true,
+                                              .quantity = base::Quantity::kBytes}),
+    BandwidthRow<&DeviceSpec::memory_bytes_per_s>("memory_bytes_per_s"),
+    base::FieldOf<&DeviceSpec::multiprocessors>({.name = "multiprocessors", .least = 1, .most = kMaxCount}),
+    base::FieldOf<&DeviceSpec::overhead_bytes>(
+        {.name = "overhead_bytes", .quantity = base::Quantity::kBytes}),
+};
+
+constexpr base::Field<DeviceSpec> kRateFields[] = {
+    RateRow<&DeviceSpec::flops_per_s_fp64>("fp64"), RateRow<&DeviceSpec::flops_per_s_fp32>("fp32"),
+    RateRow<&DeviceSpec::flops_per_s_bf16>("bf16"), RateRow<&DeviceSpec::flops_per_s_fp16>("fp16"),
+    RateRow<&DeviceSpec::flops_per_s_fp8>("fp8"),
+};
+
+constexpr base::Field<DeviceEfficiency> kEfficiencyFields[] = {
+    ShareRow<&DeviceEfficiency::matmul>("matmul"),
+    ShareRow<&DeviceEfficiency::attention_forward>("attention_forward", 2),
+    ShareRow<&DeviceEfficiency::attention_backward>("attention_backward", 2),
+    ShareRow<&DeviceEfficiency::memory>("memory"),
+    ShareRow<&DeviceEfficiency::intra_node>("intra_node"),
+    ShareRow<&DeviceEfficiency::inter_node>("inter_node"),
+    ShareRow<&DeviceEfficiency::intra_node_message>("intra_node_message"),
+    ShareRow<&DeviceEfficiency::inter_node_message>("inter_node_message"),
+    ShareRow<&DeviceEfficiency::optimizer>("optimizer"),
+    ShareRow<&DeviceEfficiency::data_exposed>("data_exposed"),
+    FigureRow<&DeviceEfficiency::matmul_k_half>("matmul_k_half", 0, kMaxHalf),
+    FigureRow<&DeviceEfficiency::attention_head_dim_half>("attention_head_dim_half", 0, kMaxHalf),
+    FigureRow<&DeviceEfficiency::overlap_contention>("overlap_contention", 0, 1),
+    SecondsRow<&DeviceEfficiency::op_overhead_s>("op_overhead_s"),
+};
+
+// Checks a known figure against the bounds of its row.
+absl::Status CheckFigure(std::string_view group, const std::string& name, const base::FieldTraits& field,
+                         double value) {
+  if (!std::isfinite(value) || value < 0)
+    return Invalid(group, name, fmt::format("is {}; it must be a finite number, not negative", value));
+  const std::string unit = field.unit.empty() ? "" : fmt::format(", in {}", field.unit);
+  if (value > field.most)
+    return Invalid(group, name, fmt::format("is {:g}; at most {:g} is possible{}", value, field.most, unit));
+  if (value > 0 && value < field.least)
+    return Invalid(group, name, fmt::format("is {:g}; at least {:g} is needed{}", value, field.least, unit));
+  return absl::OkStatus();
+}
+
+// Checks the fields that have an upper bound; others depend on each other.
+template <typename Struct>
+absl::Status CheckFields(std::string_view group, std::string_view prefix,
+                         std::span<const base::Field<Struct>> fields, const Struct& in) {
+  for (const base::Field<Struct>& field : fields) {
+    const std::optional<base::FieldValue> value = field.Get(in);
+    if (!value || !std::isfinite(field.most)) continue;
+    const std::string name = fmt::format("{}{}", prefix, field.name);
+    if (field.type == base::FieldType::kNumber) {
+      AUTOCFG_RETURN_IF_ERROR(CheckFigure(group, name, field, std::get<double>(*value)));
+      continue;
+    }
+    const auto size = std::get<std::int64_t>(*value);
+    const auto usual = static_cast<double>(std::get<std::int64_t>(*field.Get(Struct{})));
+    const double least = std::min(field.least, usual);
+    if (static_cast<double>(size) < least || static_cast<double>(size) > field.most)
+      return Invalid(group, name,
+                     fmt::format("is {}; it must be from {:.0f} to {:.0f}", size, least, field.most));
   }
   return absl::OkStatus();
 }
 
 absl::Status ValidateMemory(std::string_view group, const DeviceSpec& device) {
-  if (device.memory_bytes < 0 || device.memory_bytes > kMaxMemoryBytes) {
-    return Invalid(group, "memory_bytes",
-                   fmt::format("is {}; it must be from 0 to {}", device.memory_bytes, kMaxMemoryBytes));
-  }
   if (device.kind == DeviceKind::kCuda && device.memory_bytes < kMinGpuMemoryBytes) {
     return Invalid(
         group, "memory_bytes",
@@ -99,50 +176,11 @@ absl::Status ValidateRanksPerCore(std::string_view index, const NodeGroup& group
 
 absl::Status ValidateGroup(std::string_view index, const NodeGroup& group, bool local) {
   const DeviceSpec& device = group.device;
-  for (const auto& [field, value] : {std::pair<std::string_view, std::int64_t>{"nodes", group.nodes},
-                                     {"gpus_per_node", group.gpus_per_node}}) {
-    AUTOCFG_RETURN_IF_ERROR(CheckCount(index, field, value));
-  }
+  AUTOCFG_RETURN_IF_ERROR(CheckFields(index, "", NodeGroupFields(), group));
+  AUTOCFG_RETURN_IF_ERROR(CheckFields(index, "", DeviceFields(), device));
+  AUTOCFG_RETURN_IF_ERROR(CheckFields(index, "flops_per_s.", RateFields(), device));
+  AUTOCFG_RETURN_IF_ERROR(CheckFields(index, "efficiency.", EfficiencyFields(), device.efficiency));
   AUTOCFG_RETURN_IF_ERROR(ValidateMemory(index, device));
-  if (device.multiprocessors < 0 || device.multiprocessors > kMaxCount) {
-    return Invalid(index, "multiprocessors",
-                   fmt::format("is {}; it must be from 0 to {}", device.multiprocessors, kMaxCount));
-  }
-  constexpr std::string_view kRate = "FLOP per second", kBandwidth = "bytes per second", kTime = "seconds",
-                             kShare = "";
-  const DeviceEfficiency& efficiency = device.efficiency;
-  for (const Figure& figure :
-       {Figure{"memory_bytes_per_s", device.memory_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond,
-               kBandwidth},
-        Figure{"flops_per_s.fp64", device.flops_per_s_fp64, kMinFlopsPerSecond, kMaxFlopsPerSecond, kRate},
-        Figure{"flops_per_s.fp32", device.flops_per_s_fp32, kMinFlopsPerSecond, kMaxFlopsPerSecond, kRate},
-        Figure{"flops_per_s.bf16", device.flops_per_s_bf16, kMinFlopsPerSecond, kMaxFlopsPerSecond, kRate},
-        Figure{"flops_per_s.fp16", device.flops_per_s_fp16, kMinFlopsPerSecond, kMaxFlopsPerSecond, kRate},
-        Figure{"flops_per_s.fp8", device.flops_per_s_fp8, kMinFlopsPerSecond, kMaxFlopsPerSecond, kRate},
-        Figure{"efficiency.matmul", efficiency.matmul, kMinFraction, 1, kShare},
-        Figure{"efficiency.matmul_k_half", efficiency.matmul_k_half, 0, kMaxMatmulKHalf, kShare},
-        Figure{"efficiency.attention_forward", efficiency.attention_forward, kMinFraction, 2, kShare},
-        Figure{"efficiency.attention_backward", efficiency.attention_backward, kMinFraction, 2, kShare},
-        Figure{"efficiency.attention_head_dim_half", efficiency.attention_head_dim_half, 0, kMaxMatmulKHalf,
-               kShare},
-        Figure{"efficiency.memory", efficiency.memory, kMinFraction, 1, kShare},
-        Figure{"efficiency.intra_node", efficiency.intra_node, kMinFraction, 1, kShare},
-        Figure{"efficiency.inter_node", efficiency.inter_node, kMinFraction, 1, kShare},
-        Figure{"efficiency.intra_node_message", efficiency.intra_node_message, kMinFraction, 1, kShare},
-        Figure{"efficiency.inter_node_message", efficiency.inter_node_message, kMinFraction, 1, kShare},
-        Figure{"efficiency.optimizer", efficiency.optimizer, kMinFraction, 1, kShare},
-        Figure{"efficiency.data_exposed", efficiency.data_exposed, kMinFraction, 1, kShare},
-        Figure{"efficiency.overlap_contention", efficiency.overlap_contention.value_or(0), 0, 1, kShare},
-        Figure{"efficiency.op_overhead_s", efficiency.op_overhead_s.value_or(0), 0, kMaxSeconds, kTime},
-        Figure{"intra_node_bytes_per_s", group.intra_node_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond,
-               kBandwidth},
-        Figure{"inter_node_bytes_per_s", group.inter_node_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond,
-               kBandwidth},
-        Figure{"intra_node_latency_s", group.intra_node_latency_s.value_or(0), 0, kMaxSeconds, kTime},
-        Figure{"inter_node_latency_s", group.inter_node_latency_s.value_or(0), 0, kMaxSeconds, kTime},
-        Figure{"host_op_s", group.host_op_s.value_or(0), 0, kMaxSeconds, kTime}}) {
-    AUTOCFG_RETURN_IF_ERROR(CheckFigure(index, figure));
-  }
   return ValidateRanksPerCore(index, group, local);
 }
 
@@ -159,6 +197,11 @@ absl::Status ValidateName(std::string_view field, std::string_view name) {
 }
 
 }  // namespace
+
+std::span<const base::Field<NodeGroup>> NodeGroupFields() { return kNodeGroupFields; }
+std::span<const base::Field<DeviceSpec>> DeviceFields() { return kDeviceFields; }
+std::span<const base::Field<DeviceSpec>> RateFields() { return kRateFields; }
+std::span<const base::Field<DeviceEfficiency>> EfficiencyFields() { return kEfficiencyFields; }
 
 std::int64_t RankCount(const ClusterSpec& cluster) {
   std::int64_t ranks = 0;

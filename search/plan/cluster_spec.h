@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/fields.h"
 #include "search/plan/cluster/calibration.h"
 #include "search/plan/cluster/engine_profile.h"
 #include "search/plan/engine_device.h"
@@ -96,6 +98,12 @@ struct ClusterSpec {
   bool operator==(const ClusterSpec&) const = default;
 };
 
+// The rows of fields, in the order in which JSON has them. JSON, messages and bounds follow from the rows.
+std::span<const base::Field<NodeGroup>> NodeGroupFields();  // but the device
+std::span<const base::Field<DeviceSpec>> DeviceFields();    // but the next two
+std::span<const base::Field<DeviceSpec>> RateFields();      // peak rates, by precision
+std::span<const base::Field<DeviceEfficiency>> EfficiencyFields();
+
 // Returns the number of ranks in all groups.
 std::int64_t RankCount(const ClusterSpec& cluster);
 
@@ -121,8 +129,8 @@ std::int64_t DeviceOverheadBytes(const ClusterSpec& cluster);
 //
 // - no groups, or a count that is not positive;
 // - a figure that is negative or not finite;
-// - a known figure beyond what current machines could have: a latency or host_op_s above 1 s, a fraction
-//   above 1 or below 0.001, a GPU of less than 1 MiB, a bandwidth or rate of less than a million per second;
+// - a known figure beyond the bounds of its row, which are what current machines could have;
+// - a GPU of less than 1 MiB, or an overhead of more than the memory;
 // - a name of more than 256 bytes or with a control character;
 // - ranks_per_core below 1, above gpus_per_node, or not 1 on a cluster that is not local.
 absl::Status Validate(const ClusterSpec& cluster);

@@ -28,13 +28,7 @@ DeviceTraits TraitsOf(EngineDevice device) {
 
 }  // namespace
 
-std::string_view Name(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::kCpu: return "cpu";
-    case DeviceKind::kCuda: return "cuda";
-  }
-  return "";
-}
+std::string_view Name(DeviceKind kind) { return kDeviceKindNames[static_cast<std::size_t>(kind)]; }
 
 std::optional<DeviceKind> ParseDeviceKind(std::string_view name) {
   for (const DeviceKind kind : kDeviceKinds) {

@@ -13,8 +13,9 @@ namespace autocfg {
 // Hardware: of a cluster's node group, of a worker.
 enum class DeviceKind : std::uint8_t { kCpu, kCuda };
 inline constexpr std::array kDeviceKinds = {DeviceKind::kCpu, DeviceKind::kCuda};
+inline constexpr std::array<std::string_view, kDeviceKinds.size()> kDeviceKindNames = {"cpu", "cuda"};
 
-// Convert to and from "cpu" and "cuda". Parsing returns no value for any other name.
+// Convert to and from kDeviceKindNames. Parsing returns no value for any other name.
 std::string_view Name(DeviceKind kind);
 std::optional<DeviceKind> ParseDeviceKind(std::string_view name);
 

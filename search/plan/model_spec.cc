@@ -1,8 +1,8 @@
 #include "search/plan/model_spec.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <limits>
 
 #include "base/status_macros.h"
 #include "base/subject.h"
@@ -11,30 +11,9 @@
 namespace autocfg {
 namespace {
 
-constexpr std::array<std::string_view, 2> kNorms = {"layernorm", "rmsnorm"};
-constexpr std::array<std::string_view, kPositionCount> kPositions = {"learned", "rope", "alibi", "none"};
-constexpr std::array<std::string_view, kQkNormCount> kQkNorms = {"none", "head", "full"};
-constexpr std::array<std::string_view, kNormPlacementCount> kNormPlacements = {"pre", "output", "sandwich"};
-
-template <typename Enum, std::size_t N>
-std::optional<Enum> Parse(const std::array<std::string_view, N>& names, std::string_view name) {
-  for (std::size_t i = 0; i < N; ++i) {
-    if (names[i] == name) return static_cast<Enum>(i);
-  }
-  return std::nullopt;
-}
-
-// Bounds that keep every count and byte figure of a plan within 64 bits.
-constexpr std::int64_t kMaxLayers = 100'000;
-constexpr std::int64_t kMaxHidden = 10'000'000;
-constexpr std::int64_t kMaxHeads = 100'000;
-constexpr std::int64_t kMaxFfnHidden = 100'000'000;
-constexpr std::int64_t kMaxVocab = 100'000'000;
-constexpr std::int64_t kMaxModelSeqLen = 100'000'000;
-constexpr std::int64_t kMaxVocabMultiple = 65'536;
+constexpr std::int64_t kMostHidden = std::numeric_limits<std::int64_t>::max() / 4;
 constexpr double kMaxParameters = 1e15;
 constexpr std::size_t kMaxModelNameBytes = 200;
-constexpr double kMaxScale = 1e6;
 constexpr double kWholeDims = 1e-6;  // a share of dims is written with few digits: 0.33333333 of 96
 
 absl::Status Invalid(std::string_view field, std::string_view problem) {
@@ -83,12 +62,30 @@ std::int64_t NotLastOf(std::int64_t interval, std::int64_t layers) {
   return interval == 0 ? layers : layers - layers / interval;
 }
 
-struct Bound {
-  std::string_view field;
-  std::int64_t value;
-  std::int64_t least;
-  std::int64_t most;
-};
+// Checks a size or a number against the bounds of its row.
+absl::Status CheckBounds(const ModelField& field, const ModelSpec& model) {
+  const base::FieldValue value = *field.Get(model);
+  if (const auto* size = std::get_if<std::int64_t>(&value)) {
+    if (static_cast<double>(*size) >= field.least && static_cast<double>(*size) <= field.most)
+      return absl::OkStatus();
+    return Invalid(field.name,
+                   fmt::format("is {}; it must be from {:.0f} to {:.0f}", *size, field.least, field.most));
+  }
+  const double number = std::get<double>(value);
+  if (field.IsDefault(model)) return absl::OkStatus();
+  if (!std::isfinite(number) || number <= 0)
+    return Invalid(field.name, fmt::format("is {}; it must be a positive number", number));
+  if (number >= field.least && number <= field.most) return absl::OkStatus();
+  return Invalid(field.name,
+                 fmt::format("is {:g}; it must be from {:g} to {:g}", number, field.least, field.most));
+}
+
+absl::Status CheckBounds(base::FieldType type, const ModelSpec& model) {
+  for (const ModelField& field : ModelFields()) {
+    if (field.type == type) AUTOCFG_RETURN_IF_ERROR(CheckBounds(field, model));
+  }
+  return absl::OkStatus();
+}
 
 // Parts that contradict each other.
 absl::Status CheckParts(const ModelSpec& model) {
@@ -146,25 +143,12 @@ absl::Status CheckParts(const ModelSpec& model) {
 
 }  // namespace
 
-std::string_view Name(Norm norm) { return kNorms[static_cast<std::size_t>(norm)]; }
-std::string_view Name(Position position) { return kPositions[static_cast<std::size_t>(position)]; }
-std::string_view Name(QkNorm norm) { return kQkNorms[static_cast<std::size_t>(norm)]; }
-std::string_view Name(NormPlacement placement) {
-  return kNormPlacements[static_cast<std::size_t>(placement)];
-}
-std::optional<Norm> ParseNorm(std::string_view name) { return Parse<Norm>(kNorms, name); }
-std::optional<Position> ParsePosition(std::string_view name) { return Parse<Position>(kPositions, name); }
-std::optional<QkNorm> ParseQkNorm(std::string_view name) { return Parse<QkNorm>(kQkNorms, name); }
-std::optional<NormPlacement> ParseNormPlacement(std::string_view name) {
-  return Parse<NormPlacement>(kNormPlacements, name);
-}
-
 void FillDefaults(ModelSpec& model, std::int64_t seq_len) {
   if (model.kv_heads == 0) model.kv_heads = model.heads;
   if (model.head_dim == 0 && model.heads > 0 && model.hidden % model.heads == 0) {
     model.head_dim = model.hidden / model.heads;
   }
-  if (model.ffn_hidden == 0 && model.hidden > 0 && model.hidden <= kMaxHidden)
+  if (model.ffn_hidden == 0 && model.hidden > 0 && model.hidden <= kMostHidden)
     model.ffn_hidden = 4 * model.hidden;
   if (model.max_seq_len == 0) model.max_seq_len = seq_len != 0 ? seq_len : 1024;
 }
@@ -199,56 +183,16 @@ double AttendedPairs(double seq_len, std::int64_t window) {
 }
 
 absl::Status Validate(const ModelSpec& model) {
-  if (model.head_dim == 0 && model.hidden > 0 && model.heads > 0 && model.heads <= kMaxHeads &&
-      model.hidden % model.heads != 0) {
+  if (model.head_dim == 0 && model.hidden > 0 && model.heads > 0 && model.hidden % model.heads != 0) {
     return Invalid("heads", fmt::format("= {} does not divide hidden = {}; change one or set head_dim",
                                         model.heads, model.hidden));
   }
-  for (const Bound& bound :
-       {Bound{"layers", model.layers, 1, kMaxLayers}, Bound{"hidden", model.hidden, 1, kMaxHidden},
-        Bound{"heads", model.heads, 1, kMaxHeads}, Bound{"kv_heads", model.kv_heads, 1, kMaxHeads},
-        Bound{"head_dim", model.head_dim, 1, kMaxHidden},
-        Bound{"ffn_hidden", model.ffn_hidden, 1, kMaxFfnHidden}, Bound{"vocab", model.vocab, 1, kMaxVocab},
-        Bound{"max_seq_len", model.max_seq_len, 1, kMaxModelSeqLen},
-        Bound{"vocab_multiple", model.vocab_multiple, 1, kMaxVocabMultiple},
-        Bound{"sliding_window", model.sliding_window, 0, kMaxModelSeqLen},
-        Bound{"sliding_window_pattern", model.sliding_window_pattern, 0, kMaxLayers},
-        Bound{"no_rope_layer_interval", model.no_rope_layer_interval, 0, kMaxLayers}}) {
-    if (bound.value < bound.least || bound.value > bound.most) {
-      return Invalid(bound.field,
-                     fmt::format("is {}; it must be from {} to {}", bound.value, bound.least, bound.most));
-    }
-  }
+  AUTOCFG_RETURN_IF_ERROR(CheckBounds(base::FieldType::kSize, model));
   if (model.heads % model.kv_heads != 0) {
     return Invalid("kv_heads", fmt::format("= {} does not divide heads = {}; give a divisor of heads",
                                            model.kv_heads, model.heads));
   }
-  struct Range {
-    std::string_view field;
-    double value;
-    double least;
-    double most;
-    bool zero = false;  // 0 is allowed: none
-  };
-  for (const Range& range :
-       {Range{"norm_eps", model.norm_eps, 0, 1}, Range{"rope_theta", model.rope_theta, 1, 1e12},
-        Range{"init_std", model.init_std, 0, 1},
-        Range{"partial_rotary_factor", model.partial_rotary_factor, 0, 1},
-        Range{"embedding_scale", model.embedding_scale, 0, kMaxScale},
-        Range{"residual_scale", model.residual_scale, 0, kMaxScale},
-        Range{"logit_scale", model.logit_scale, 0, kMaxScale},
-        Range{"attention_scale", model.attention_scale, 0, kMaxScale, true},
-        Range{"attention_softcap", model.attention_softcap, 0, kMaxScale, true},
-        Range{"output_softcap", model.output_softcap, 0, kMaxScale, true}}) {
-    if (range.zero && range.value == 0) continue;
-    if (!std::isfinite(range.value) || range.value <= 0) {
-      return Invalid(range.field, fmt::format("is {}; it must be a positive number", range.value));
-    }
-    if (range.value < range.least || range.value > range.most) {
-      return Invalid(range.field, fmt::format("is {:g}; it must be from {:g} to {:g}", range.value,
-                                              range.least, range.most));
-    }
-  }
+  AUTOCFG_RETURN_IF_ERROR(CheckBounds(base::FieldType::kNumber, model));
   if (model.name.size() > kMaxModelNameBytes) {
     return Invalid(
         "name", fmt::format("has {} bytes; at most {} are allowed", model.name.size(), kMaxModelNameBytes));

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "base/fields.h"
 #include "search/ops/activation.h"
 
 namespace autocfg {
@@ -46,17 +47,13 @@ constexpr bool HasMean(Norm norm) {
   return false;
 }
 
-// Names as in JSON ("layernorm", "learned", ...), and their parsers. A parser returns empty for an unknown
-// name.
+// Names as in JSON: "layernorm", "learned", ...
 std::string_view Name(Norm norm);
 std::string_view Name(Position position);
 std::string_view Name(QkNorm norm);
 std::string_view Name(NormPlacement placement);
-std::optional<Norm> ParseNorm(std::string_view name);
-std::optional<Position> ParsePosition(std::string_view name);
-std::optional<QkNorm> ParseQkNorm(std::string_view name);
-std::optional<NormPlacement> ParseNormPlacement(std::string_view name);
 
+// What each field means, with its bounds, is in its row (model_fields.cc).
 struct ModelSpec {
   std::string name = {};
   std::int64_t layers = 0;
@@ -72,12 +69,9 @@ struct ModelSpec {
   double norm_eps = 1e-5;
   Position position = Position::kLearned;
   double rope_theta = 10000.0;
-  // frequency scaling, by its name in Hugging Face's files; empty: none
   std::string rope_scaling = {};
   double init_std = 0.02;
-  std::int64_t vocab_multiple = 128;  // the vocabulary is padded to a multiple of tp times this
-  // Biases of the linear layers: of the q, k and v projection; of attention's output projection; of all
-  // layers of the feed-forward block.
+  std::int64_t vocab_multiple = 128;
   bool qkv_bias = true;
   bool attention_out_bias = true;
   bool mlp_bias = true;
@@ -85,23 +79,41 @@ struct ModelSpec {
 
   QkNorm qk_norm = QkNorm::kNone;
   NormPlacement norm_placement = NormPlacement::kPre;
-  bool parallel_residual = false;    // x + attention(norm1(x)) + mlp(norm2(x))
-  bool shared_norm = false;          // with parallel_residual: norm1 is norm2 as well
-  bool embedding_norm = false;       // a norm of the embeddings, before the first layer
-  double partial_rotary_factor = 1;  // the share of a head's dims, from the first on, that rotate
-  double embedding_scale = 1;        // multiplies the token embeddings, not a tied output layer
-  double attention_scale = 0;        // multiplies the scores; 0: 1 / sqrt(head_dim)
-  double residual_scale = 1;         // multiplies the outputs of attention and of feed-forward
-  double logit_scale = 1;            // multiplies the logits
-  double attention_softcap = 0;      // c: scores become c tanh(score / c); 0: none
-  double output_softcap = 0;         // the same for the logits
-  std::int64_t sliding_window = 0;   // tokens that a token attends to, itself included; 0: all before it
-  // n: of n layers, the last attends to the whole sequence, the others to the window; 0: all to the window
+  bool parallel_residual = false;
+  bool shared_norm = false;
+  bool embedding_norm = false;
+  double partial_rotary_factor = 1;
+  double embedding_scale = 1;
+  double attention_scale = 0;
+  double residual_scale = 1;
+  double logit_scale = 1;
+  double attention_softcap = 0;
+  double output_softcap = 0;
+  std::int64_t sliding_window = 0;
   std::int64_t sliding_window_pattern = 0;
-  std::int64_t no_rope_layer_interval = 0;  // n: of n layers, the last has no rotary positions; 0: all have
+  std::int64_t no_rope_layer_interval = 0;
 
   bool operator==(const ModelSpec&) const = default;
 };
+
+// How much of a field works, at a value other than its default.
+enum class Support : std::uint8_t {
+  kNone,       // neither predicted nor run
+  kPredicted,  // its time and memory are predicted, the engine does not run it
+  kRun,        // both
+};
+
+struct ModelField : base::Field<ModelSpec> {
+  Support support = Support::kNone;
+  std::string_view instead = {};  // what to do where it is not supported, as the end of a message
+};
+
+// All fields, in the order in which JSON has them. JSON, messages, bounds, what is refused as not supported,
+// and the documentation follow from the rows.
+std::span<const ModelField> ModelFields();
+
+// The last of them, which few models have. A writer of a format without one refuses a model that has it.
+std::span<const ModelField> ModelFeatures();
 
 // Fills in fields that are zero as GPT-2 does: kv_heads = heads, head_dim = hidden / heads, ffn_hidden = 4
 // hidden, max_seq_len = seq_len if that is not zero, else 1024.
@@ -112,8 +124,7 @@ void FillDefaults(ModelSpec& model, std::int64_t seq_len = 0);
 // - a size that is not positive, or so large that a count below could overflow;
 // - heads that do not divide hidden if head_dim is derived, or kv_heads that do not divide heads;
 // - a name with a control character or of more than 200 bytes;
-// - a number outside the sensible range (norm_eps and init_std at most 1, rope_theta from 1 to 1e12, scales
-//   and soft caps at most 1e6);
+// - a number outside the bounds of its row;
 // - a part that contradicts another: shared_norm without parallel_residual, parallel_residual with norms on
 //   outputs, what belongs to rotary positions without them, a pattern of windows without a window;
 // - a partial_rotary_factor that does not rotate a positive even number of dims.
@@ -143,11 +154,10 @@ bool IsRopeScaling(std::string_view name);
 // InvalidArgument, listing the known ones, unless IsRopeScaling.
 absl::Status CheckRopeScaling(std::string_view name);
 
-// Unimplemented, naming the first feature that cannot be predicted yet. One table says what is predicted and
-// run of each feature (model_features.cc).
+// Unimplemented, naming the first field that cannot be predicted yet.
 absl::Status CheckPredictable(const ModelSpec& model);
 
-// Unimplemented, naming the first feature that the training engine lacks.
+// Unimplemented, naming the first field that the training engine lacks.
 absl::Status CheckEngineSupports(const ModelSpec& model);
 
 // Returns the rows of the embedding table over `tp` ranks: vocab rounded up to a multiple of tp *

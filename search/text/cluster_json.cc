@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/json_fields.h"
 #include "base/json_reader.h"
 #include "base/status_macros.h"
 #include "base/subject.h"
@@ -20,136 +21,31 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// JSON names of the links and of the host's time per op. Unknown values, a bandwidth of 0 or an absent time,
-// are omitted.
-struct BandwidthField {
-  const char* name;
-  double NodeGroup::*member;
-};
-struct TimeField {
-  const char* name;
-  std::optional<double> NodeGroup::*member;
-};
-constexpr std::array<BandwidthField, 2> kBandwidths = {
-    {{"intra_node_bytes_per_s", &NodeGroup::intra_node_bytes_per_s},
-     {"inter_node_bytes_per_s", &NodeGroup::inter_node_bytes_per_s}}};
-constexpr std::array<TimeField, 3> kTimes = {{{"intra_node_latency_s", &NodeGroup::intra_node_latency_s},
-                                              {"inter_node_latency_s", &NodeGroup::inter_node_latency_s},
-                                              {"host_op_s", &NodeGroup::host_op_s}}};
-
-std::vector<std::string> DeviceKindNames() {
-  std::vector<std::string> names;
-  names.reserve(std::size(kDeviceKinds));
-  for (const DeviceKind kind : kDeviceKinds) names.emplace_back(Name(kind));
-  return names;
-}
-
-// JSON names of the fractions of DeviceEfficiency.
-struct EfficiencyField {
-  const char* name;
-  double DeviceEfficiency::*member;
-};
-constexpr std::array<EfficiencyField, 10> kEfficiencies = {
-    {{"matmul", &DeviceEfficiency::matmul},
-     {"attention_forward", &DeviceEfficiency::attention_forward},
-     {"attention_backward", &DeviceEfficiency::attention_backward},
-     {"memory", &DeviceEfficiency::memory},
-     {"intra_node", &DeviceEfficiency::intra_node},
-     {"inter_node", &DeviceEfficiency::inter_node},
-     {"intra_node_message", &DeviceEfficiency::intra_node_message},
-     {"inter_node_message", &DeviceEfficiency::inter_node_message},
-     {"optimizer", &DeviceEfficiency::optimizer},
-     {"data_exposed", &DeviceEfficiency::data_exposed}}};
-
-// Fields that also take a text with a unit, at any depth of the object.
-struct TextField {
-  std::string_view name;
-  base::Quantity quantity;
-};
-constexpr std::array<TextField, 10> kTextFields = {
-    {{"intra_node_bytes_per_s", base::Quantity::kBytesPerSecond},
-     {"inter_node_bytes_per_s", base::Quantity::kBytesPerSecond},
-     {"memory_bytes_per_s", base::Quantity::kBytesPerSecond},
-     {"memory_bytes", base::Quantity::kBytes},
-     {"overhead_bytes", base::Quantity::kBytes},
-     {"fp64", base::Quantity::kFlopsPerSecond},
-     {"fp32", base::Quantity::kFlopsPerSecond},
-     {"bf16", base::Quantity::kFlopsPerSecond},
-     {"fp16", base::Quantity::kFlopsPerSecond},
-     {"fp8", base::Quantity::kFlopsPerSecond}}};
-
-const TextField* FindTextField(std::string_view name) {
-  for (const TextField& field : kTextFields) {
-    if (field.name == name) return &field;
-  }
-  return nullptr;
-}
-
-// Read a field of kTextFields.
-void NumberOrText(base::FieldReader& reader, std::string_view name, double& value) {
-  reader.NumberOrText(name, FindTextField(name)->quantity, value);
-}
-void SizeOrText(base::FieldReader& reader, std::string_view name, std::int64_t& value, std::int64_t least) {
-  reader.SizeOrText(name, FindTextField(name)->quantity, value, least);
-}
-
-struct RateField {
-  const char* name;
-  double DeviceSpec::*member;
-};
-constexpr std::array<RateField, 5> kRates = {{{"fp64", &DeviceSpec::flops_per_s_fp64},
-                                              {"fp32", &DeviceSpec::flops_per_s_fp32},
-                                              {"bf16", &DeviceSpec::flops_per_s_bf16},
-                                              {"fp16", &DeviceSpec::flops_per_s_fp16},
-                                              {"fp8", &DeviceSpec::flops_per_s_fp8}}};
-
-// Reads a number that must be positive if present.
-void Positive(base::FieldReader& reader, const char* name, double& value) {
-  const bool given = reader.Find(name) != nullptr;
-  if (FindTextField(name) != nullptr) {
-    NumberOrText(reader, name, value);
-  } else {
-    reader.Number(name, value);
-  }
-  if (given && value == 0) {
-    reader.Invalid(fmt::format("{} is 0; it must be positive; leave it out if unknown", name));
-  }
-}
-
-// Reads a number for which absence and 0 differ.
-void Optional(base::FieldReader& reader, const char* name, std::optional<double>& value) {
-  if (reader.Find(name) == nullptr) return;
-  double given = 0;
-  reader.Number(name, given);
-  value = given;
+// Returns the unit of a field that also takes a text, of any object in a cluster.
+std::optional<base::Quantity> QuantityOf(std::string_view name) {
+  const auto in = [&](const auto& fields) -> std::optional<base::Quantity> {
+    for (const base::FieldTraits& field : fields) {
+      if (field.name == name) return field.quantity;
+    }
+    return std::nullopt;
+  };
+  const auto of_rates = in(RateFields()), of_device = in(DeviceFields()), of_group = in(NodeGroupFields());
+  return of_rates ? of_rates : of_device ? of_device : of_group;
 }
 
 absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
   DeviceSpec device;
   base::FieldReader reader("cluster", json, "device");
-  reader.Require("memory_bytes");
-  reader.String("name", device.name);
-  reader.Named("kind", device.kind, ParseDeviceKind, DeviceKindNames());
-  SizeOrText(reader, "memory_bytes", device.memory_bytes, 1);
-  Positive(reader, "memory_bytes_per_s", device.memory_bytes_per_s);
+  base::RequireFields(reader, DeviceFields());
+  base::ReadFields(reader, DeviceFields(), device);
   if (const Json* rates = reader.Find("flops_per_s"); rates != nullptr) {
     base::FieldReader rate("cluster", *rates, "device: flops_per_s");
-    for (const RateField& field : kRates) Positive(rate, field.name, device.*field.member);
+    base::ReadFields(rate, RateFields(), device);
     reader.Fail(rate.Finish());
-  }
-  reader.Size("multiprocessors", device.multiprocessors);
-  if (reader.Find("overhead_bytes") != nullptr) {
-    SizeOrText(reader, "overhead_bytes", device.overhead_bytes.emplace(), 0);
   }
   if (const Json* efficiency = reader.Find("efficiency"); efficiency != nullptr) {
     base::FieldReader fractions("cluster", *efficiency, "device: efficiency");
-    for (const EfficiencyField& field : kEfficiencies)
-      Positive(fractions, field.name, device.efficiency.*field.member);
-    fractions.Number("matmul_k_half", device.efficiency.matmul_k_half);
-    fractions.Number("attention_head_dim_half", device.efficiency.attention_head_dim_half);
-    if (fractions.Find("overlap_contention") != nullptr)
-      fractions.Number("overlap_contention", device.efficiency.overlap_contention.emplace());
-    Optional(fractions, "op_overhead_s", device.efficiency.op_overhead_s);
+    base::ReadFields(fractions, EfficiencyFields(), device.efficiency);
     if (efficiency->is_object()) ReadSources(fractions, *efficiency);
     reader.Fail(fractions.Finish());
   }
@@ -167,44 +63,18 @@ bool IsLocalName(const DeviceSpec& device) { return device == DeviceSpec{.name =
 
 Json DeviceJson(const DeviceSpec& device) {
   if (IsLocalName(device)) return "local";
-  Json rates = Json::object();
-  for (const RateField& field : kRates) {
-    if (device.*field.member > 0) rates[field.name] = device.*field.member;
-  }
-  Json json = {
-      {"name", device.name},
-      {"kind", std::string(Name(device.kind))},
-      {"memory_bytes", device.memory_bytes},
-  };
-  if (device.memory_bytes_per_s > 0) json["memory_bytes_per_s"] = device.memory_bytes_per_s;
+  Json json = Json::object(), rates = Json::object(), efficiency = Json::object();
+  base::WriteFields(DeviceFields(), device, json);
+  base::WriteFields(RateFields(), device, rates);
+  base::WriteFields(EfficiencyFields(), device.efficiency, efficiency);
   json["flops_per_s"] = rates;
-  if (device.multiprocessors > 0) json["multiprocessors"] = device.multiprocessors;
-  if (device.overhead_bytes) json["overhead_bytes"] = *device.overhead_bytes;
-  Json efficiency = Json::object();
-  for (const EfficiencyField& field : kEfficiencies) {
-    if (device.efficiency.*field.member > 0) efficiency[field.name] = device.efficiency.*field.member;
-  }
-  if (device.efficiency.matmul_k_half > 0) efficiency["matmul_k_half"] = device.efficiency.matmul_k_half;
-  if (device.efficiency.attention_head_dim_half > 0)
-    efficiency["attention_head_dim_half"] = device.efficiency.attention_head_dim_half;
-  if (device.efficiency.overlap_contention)
-    efficiency["overlap_contention"] = *device.efficiency.overlap_contention;
-  if (device.efficiency.op_overhead_s) efficiency["op_overhead_s"] = *device.efficiency.op_overhead_s;
   if (!efficiency.empty()) json["efficiency"] = efficiency;
   return json;
 }
 
 void AddGroup(Json& json, const NodeGroup& group) {
   json["device"] = DeviceJson(group.device);
-  json["nodes"] = group.nodes;
-  json["gpus_per_node"] = group.gpus_per_node;
-  for (const BandwidthField& field : kBandwidths) {
-    if (group.*field.member > 0) json[field.name] = group.*field.member;
-  }
-  for (const TimeField& field : kTimes) {
-    if (group.*field.member) json[field.name] = *(group.*field.member);
-  }
-  json["ranks_per_core"] = group.ranks_per_core;
+  base::WriteFields(NodeGroupFields(), group, json);
 }
 
 // Parses a number from 1 to a million, digits only.
@@ -276,12 +146,12 @@ std::vector<std::string> UnitNotes(const Json& cluster) {
   if (!cluster.is_object()) return notes;
   for (const auto& [name, value] : cluster.items()) {
     for (std::string& note : UnitNotes(value)) notes.push_back(std::move(note));
-    const TextField* const field = FindTextField(name);
-    if (field == nullptr || !value.is_string()) continue;
+    const std::optional<base::Quantity> quantity = QuantityOf(name);
+    if (!quantity || !value.is_string()) continue;
     const auto& text = value.get_ref<const std::string&>();
-    const auto parsed = base::ParseQuantity(field->quantity, text);
+    const auto parsed = base::ParseQuantity(*quantity, text);
     if (parsed.ok())
-      notes.push_back(fmt::format("{}: {} is {}{}", name, text, base::QuantityText(field->quantity, *parsed),
+      notes.push_back(fmt::format("{}: {} is {}{}", name, text, base::QuantityText(*quantity, *parsed),
                                   FindLink(name) != nullptr ? " a GPU and direction" : ""));
   }
   return notes;
@@ -314,18 +184,8 @@ absl::StatusOr<ClusterSpec> ParseClusterJson(const Json& json) {
     }
   }
   if (!is_preset) reader.Require("gpus_per_node");
-  reader.Size("nodes", group.nodes);
-  reader.Size("gpus_per_node", group.gpus_per_node);
-  for (const BandwidthField& field : kBandwidths) {
-    // Older files give 0 for links that a machine of one node does not have.
-    if (!cluster.local) {
-      Positive(reader, field.name, group.*field.member);
-    } else {
-      NumberOrText(reader, field.name, group.*field.member);
-    }
-  }
-  for (const TimeField& field : kTimes) Optional(reader, field.name, group.*field.member);
-  reader.Number("ranks_per_core", group.ranks_per_core);
+  // Older files give 0 for links that a machine of one node does not have.
+  base::ReadFields(reader, NodeGroupFields(), group, /*zeros=*/cluster.local);
   for (const std::string_view name : {"efficiency", "flops_per_s", "memory_bytes", "memory_bytes_per_s"}) {
     if (reader.Find(name) != nullptr)
       reader.Invalid(fmt::format("{0} is a field of the device; write it as device.{0}", name));

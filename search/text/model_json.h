@@ -21,7 +21,6 @@ nlohmann::ordered_json ModelJson(const ModelSpec& model);
 
 // NotFound, with the nearest names, for an unknown preset.
 absl::StatusOr<ModelSpec> ModelPreset(std::string_view name);
-std::vector<std::string> ModelFieldNames();  // of the JSON of a model, without remarks
 std::vector<std::string> ModelPresetNames();
 
 }  // namespace autocfg

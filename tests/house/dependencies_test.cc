@@ -208,7 +208,7 @@ TEST(DeviceNames, AreSpelledOnlyWhereTheyAreParsed) {
   const std::map<std::string, std::set<std::string>> allowed = {
       {"cpu|cuda|dry|paced",
        {
-           "search/plan/engine_device.cc",
+           "search/plan/engine_device.h", "search/plan/engine_device.cc",
            // Device::Name. kernels may not include search/plan; engine_test compares the names.
            "kernels/cpu/cpu_device.cc", "kernels/cuda/device/cuda_device.cc", "kernels/dry/dry_device.cc",
            "kernels/paced/paced_device.cc",

@@ -32,25 +32,12 @@ constexpr FieldUse kFieldUses[] = {
     {"autocfg.v1.Job.device", TextUse::kNotAPath},
     {"autocfg.v1.Job.engine", TextUse::kNotAPath},
     {"autocfg.v1.Job.trace_parent", TextUse::kNotAPath},
-    {"autocfg.v1.ModelSpec.name", TextUse::kNotAPath},
-    {"autocfg.v1.ModelSpec.activation", TextUse::kNotAPath},
-    {"autocfg.v1.ModelSpec.norm", TextUse::kNotAPath},
-    {"autocfg.v1.ModelSpec.position", TextUse::kNotAPath},
-    {"autocfg.v1.ModelSpec.rope_scaling", TextUse::kNotAPath},
-    {"autocfg.v1.ModelSpec.qk_norm", TextUse::kNotAPath},
-    {"autocfg.v1.ModelSpec.norm_placement", TextUse::kNotAPath},
-    {"autocfg.v1.Workload.precision", TextUse::kNotAPath},
-    {"autocfg.v1.ParallelPlan.schedule", TextUse::kNotAPath},
-    {"autocfg.v1.ParallelPlan.split", TextUse::kNotAPath},
-    {"autocfg.v1.ParallelPlan.recompute", TextUse::kNotAPath},
-    {"autocfg.v1.ParallelPlan.attention", TextUse::kNotAPath},
-    {"autocfg.v1.OptimizerSpec.lr_schedule", TextUse::kNotAPath},
-    {"autocfg.v1.OpDesc.kind", TextUse::kNotAPath},
-    {"autocfg.v1.OpDesc.dtype", TextUse::kNotAPath},
-    {"autocfg.v1.OpDesc.group", TextUse::kNotAPath},
-    {"autocfg.v1.OpDesc.activation", TextUse::kNotAPath},
-    {"autocfg.v1.OpDesc.epilogue", TextUse::kNotAPath},
 };
+
+// Messages that describe models, plans, numbers and ops: none of their texts is a path.
+constexpr std::string_view kWithoutPaths[] = {"autocfg.v1.ModelSpec", "autocfg.v1.Workload",
+                                              "autocfg.v1.ParallelPlan", "autocfg.v1.OptimizerSpec",
+                                              "autocfg.v1.OpDesc"};
 
 // Returns the file that `path` leads to, which need not exist in a directory that does.
 absl::StatusOr<fs::path> Resolve(const std::string& path) {
@@ -142,6 +129,9 @@ absl::Status CheckTexts(const google::protobuf::Message& message, const JobFileR
 }  // namespace
 
 std::optional<TextUse> TextUseOf(std::string_view field) {
+  const std::string_view message = field.substr(0, field.rfind('.'));
+  if (std::find(std::begin(kWithoutPaths), std::end(kWithoutPaths), message) != std::end(kWithoutPaths))
+    return TextUse::kNotAPath;
   const auto* found = std::find_if(std::begin(kFieldUses), std::end(kFieldUses),
                                    [field](const FieldUse& known) { return known.field == field; });
   if (found == std::end(kFieldUses)) return std::nullopt;

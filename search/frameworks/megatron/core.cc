@@ -39,17 +39,11 @@ void CheckCoreModel(const ModelSpec& model, Refusals& refuse) {
       model.qk_norm == QkNorm::kNone || (model.qk_norm == QkNorm::kHead && model.norm == Norm::kRmsNorm),
       fmt::format("qk_norm={} with norm={} (it norms each head, in the way of the other norms)",
                   Name(model.qk_norm), Name(model.norm)));
-  refuse.UnlessModel(model.norm_placement == NormPlacement::kPre,
-                     fmt::format("norm_placement={}", Name(model.norm_placement)));
-  refuse.UnlessModel(!model.parallel_residual, "parallel_residual");
-  refuse.UnlessModel(!model.embedding_norm, "embedding_norm");
-  refuse.UnlessModel(model.embedding_scale == 1, "embedding_scale");
-  refuse.UnlessModel(model.attention_scale == 0, "attention_scale");
-  refuse.UnlessModel(model.residual_scale == 1, "residual_scale");
-  refuse.UnlessModel(model.logit_scale == 1, "logit_scale");
-  refuse.UnlessModel(model.attention_softcap == 0 && model.output_softcap == 0, "soft caps");
-  refuse.UnlessModel(model.sliding_window == 0, "sliding_window");
-  refuse.UnlessModel(model.no_rope_layer_interval == 0, "no_rope_layer_interval");
+  for (const ModelField& feature : ModelFeatures()) {
+    if (feature.name == "qk_norm" || feature.name == "partial_rotary_factor") continue;  // it has them
+    const std::string value = feature.names.empty() ? "" : "=" + std::get<std::string>(*feature.Get(model));
+    refuse.UnlessModel(feature.IsDefault(model), fmt::format("{}{}", feature.name, value));
+  }
 }
 
 void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run) {

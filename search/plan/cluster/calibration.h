@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/fields.h"
 
 namespace autocfg {
 
@@ -87,6 +88,33 @@ struct Calibration {
 
   bool operator==(const Calibration&) const = default;
 };
+
+// The rows of fields that are numbers or texts. JSON and messages follow from them.
+inline constexpr base::Field<BlockShape> kShapeFields[] = {
+    base::FieldOf<&BlockShape::hidden>({.name = "hidden", .least = 1, .required = true}),
+    base::FieldOf<&BlockShape::seq_len>({.name = "seq_len", .least = 1, .required = true}),
+    base::FieldOf<&BlockShape::micro_batch>({.name = "micro_batch", .least = 1, .required = true}),
+    base::FieldOf<&BlockShape::tp>({.name = "tp", .least = 1, .required = true})};
+inline constexpr base::Field<ShapeCorrection> kCorrectionFields[] = {
+    base::FieldOf<&ShapeCorrection::log_factor>({.name = "log_factor", .least = -10, .required = true}),
+    base::FieldOf<&ShapeCorrection::sigma>({.name = "sigma", .required = true})};
+inline constexpr base::Field<IrregularShapes> kIrregularFields[] = {
+    base::FieldOf<&IrregularShapes::all_micro_batches>({.name = "all_micro_batches", .always_written = true}),
+    base::FieldOf<&IrregularShapes::sigma>({.name = "sigma", .required = true})};
+inline constexpr base::Field<BlockCorrections> kBlockFields[] = {
+    base::FieldOf<&BlockCorrections::prior_sigma>({.name = "prior_sigma", .required = true}),
+    base::FieldOf<&BlockCorrections::own>({.name = "own", .required = true}),
+    base::FieldOf<&BlockCorrections::octaves>({.name = "octaves", .required = true})};
+inline constexpr base::Field<FittedFigure> kFittedFigureFields[] = {
+    base::FieldOf<&FittedFigure::name>({.name = "name", .required = true}),
+    base::FieldOf<&FittedFigure::prior>({.name = "prior", .always_written = true}),
+    base::FieldOf<&FittedFigure::value>({.name = "value", .required = true}),
+    base::FieldOf<&FittedFigure::sigma>({.name = "sigma", .always_written = true}),
+    base::FieldOf<&FittedFigure::known>({.name = "known", .always_written = true})};
+inline constexpr base::Field<Calibration> kCalibrationFields[] = {
+    base::FieldOf<&Calibration::measurements>({.name = "measurements", .required = true}),
+    base::FieldOf<&Calibration::one_node_sigma>({.name = "one_node_sigma", .required = true}),
+    base::FieldOf<&Calibration::many_nodes_sigma>({.name = "many_nodes_sigma", .required = true})};
 
 // InvalidArgument with the subject "cluster" names a figure out of bounds: sizes from 1 to 2^40, deviations
 // and log factors of a magnitude of at most 10, prior_sigma 0 or at least 1e-6, `own` from 0 to 1, octaves

@@ -10,6 +10,41 @@
 #include "fmt/format.h"
 
 namespace autocfg {
+namespace {
+
+using Profile = EngineProfile;
+
+template <auto kMember>
+constexpr auto EngineRow(std::string_view name, double least = 0, double most = 1) {
+  return base::FieldOf<kMember>({.name = name, .least = least, .most = most});
+}
+
+constexpr base::Field<EngineProfile> kEngineFields[] = {
+    base::FieldOf<&Profile::name>({.name = "name", .required = true}),
+    EngineRow<&Profile::host_op_s>("host_op_s"),
+    EngineRow<&Profile::matmul>("matmul", 0.05, 1.5),
+    EngineRow<&Profile::matmul_k_half>("matmul_k_half", 0, 100),
+    EngineRow<&Profile::memory>("memory", 0.05, 1.5),
+    EngineRow<&Profile::intra_node>("intra_node", 0.05, 1.5),
+    EngineRow<&Profile::inter_node>("inter_node", 0.05, 1.5),
+    EngineRow<&Profile::forward_passes>("forward_passes", 0, 1000),
+    EngineRow<&Profile::backward_passes>("backward_passes", 0, 1000),
+    EngineRow<&Profile::recomputes_whole_layers>("recomputes_whole_layers"),
+    EngineRow<&Profile::hides_backward_gathers>("hides_backward_gathers"),
+    EngineRow<&Profile::overlaps_gradients>("overlaps_gradients"),
+    EngineRow<&Profile::overlaps_parameters>("overlaps_parameters"),
+    EngineRow<&Profile::step_s>("step_s"),
+    EngineRow<&Profile::bf16_gradient_bytes>("bf16_gradient_bytes", 0, 64),
+    EngineRow<&Profile::fp16_gradient_bytes>("fp16_gradient_bytes", 0, 64),
+    EngineRow<&Profile::fp16_update_bytes>("fp16_update_bytes", 0, 64),
+    EngineRow<&Profile::logit_bytes>("logit_bytes", 0, 64),
+    EngineRow<&Profile::activation_share>("activation_share", 0, 10),
+    EngineRow<&Profile::overhead_bytes>("overhead_bytes", 0, 1e12),
+};
+
+}  // namespace
+
+std::span<const base::Field<EngineProfile>> EngineFields() { return kEngineFields; }
 
 absl::Status CheckEngineName(std::string_view name) {
   constexpr std::size_t kMostBytes = 40;
@@ -27,26 +62,18 @@ absl::Status CheckEngineName(std::string_view name) {
 }
 
 absl::Status Validate(const EngineProfile& engine) {
-  struct Bound {
-    std::string_view name;
-    double value, least, most;
-  };
-  for (const Bound& figure :
-       {Bound{"host_op_s", engine.host_op_s.value_or(0), 0, 1}, Bound{"matmul", engine.matmul, 0.05, 1.5},
-        Bound{"matmul_k_half", engine.matmul_k_half, 0, 100}, Bound{"memory", engine.memory, 0.05, 1.5},
-        Bound{"intra_node", engine.intra_node, 0.05, 1.5}, Bound{"inter_node", engine.inter_node, 0.05, 1.5},
-        Bound{"forward_passes", engine.forward_passes, 0, 1000},
-        Bound{"backward_passes", engine.backward_passes, 0, 1000}, Bound{"step_s", engine.step_s, 0, 1},
-        Bound{"bf16_gradient_bytes", engine.bf16_gradient_bytes, 0, 64},
-        Bound{"fp16_gradient_bytes", engine.fp16_gradient_bytes, 0, 64},
-        Bound{"fp16_update_bytes", engine.fp16_update_bytes, 0, 64},
-        Bound{"logit_bytes", engine.logit_bytes, 0, 64},
-        Bound{"activation_share", engine.activation_share, 0, 10},
-        Bound{"overhead_bytes", static_cast<double>(engine.overhead_bytes), 0, 1e12}}) {
-    if (!std::isfinite(figure.value) || figure.value < figure.least || figure.value > figure.most) {
-      return base::InvalidArgument(
-          "engine", fmt::format("{} is {:g}; it must be from {:g} to {:g}", figure.name, figure.value,
-                                figure.least, figure.most));
+  for (const base::Field<EngineProfile>& figure : kEngineFields) {
+    const std::optional<base::FieldValue> given = figure.Get(engine);
+    double value = 0;
+    if (given && figure.type == base::FieldType::kNumber)
+      value = std::get<double>(*given);
+    else if (given && figure.type == base::FieldType::kSize)
+      value = static_cast<double>(std::get<std::int64_t>(*given));
+    else
+      continue;
+    if (!std::isfinite(value) || value < figure.least || value > figure.most) {
+      return base::InvalidArgument("engine", fmt::format("{} is {:g}; it must be from {:g} to {:g}",
+                                                         figure.name, value, figure.least, figure.most));
     }
   }
   return absl::OkStatus();

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "base/fields.h"
 
 namespace autocfg {
 
@@ -52,8 +54,10 @@ struct EngineProfile {
   bool operator==(const EngineProfile&) const = default;
 };
 
-// InvalidArgument with the subject "engine" names a figure that is not finite, negative, a share of an
-// efficiency above 1.5, or a time above a second.
+// The rows of its fields: the JSON of a profile and the bounds of its figures follow from them.
+std::span<const base::Field<EngineProfile>> EngineFields();
+
+// InvalidArgument with the subject "engine" names a figure that is not finite or beyond its row's bounds.
 absl::Status Validate(const EngineProfile& engine);
 
 }  // namespace autocfg

@@ -1,8 +1,6 @@
 // One row more in a copy of the table of plan options: every consumer knows the option. And: two plans that
 // differ in one option share no cached cost that depends on it.
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,11 +24,12 @@
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
 #include "search/text/plan_json.h"
-#include "tests/support/build_paths.h"
+#include "tests/proto/convert/wire.h"
 
 namespace autocfg {
 namespace {
 
+using test::FormatsPage;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
@@ -182,11 +181,6 @@ TEST(PlanOptions, EveryMessageFieldIsAnOption) {
       return option.json_name == name;
     })) << name;
   }
-}
-
-std::string FormatsPage() {
-  std::ifstream page(SourcePath("docs/formats.md"));
-  return {std::istreambuf_iterator<char>(page), std::istreambuf_iterator<char>()};
 }
 
 TEST(PlanOptions, StandInTheDocumentationAsInTheTable) {

@@ -1,11 +1,15 @@
-// What the tests of conversions share: messages as another process receives them, and errors of invalid ones.
+// What the tests of conversions share: messages as another process receives them, errors of invalid ones, and
+// the page that documents them.
 #pragma once
 
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "gtest/gtest.h"
 #include "proto/convert/spec_convert.h"
 #include "proto/convert/trainer_convert.h"
+#include "tests/support/build_paths.h"
 
 namespace autocfg::test {
 
@@ -23,6 +27,11 @@ Message Wire(const Message& message) {
   Message received;
   EXPECT_TRUE(received.ParseFromString(message.SerializeAsString()));
   return received;
+}
+
+inline std::string FormatsPage() {
+  std::ifstream page(SourcePath("docs/formats.md"));
+  return {std::istreambuf_iterator<char>(page), std::istreambuf_iterator<char>()};
 }
 
 }  // namespace autocfg::test

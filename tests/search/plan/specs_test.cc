@@ -3,13 +3,16 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <vector>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "search/plan/cluster_spec.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/precision.h"
 #include "search/plan/workload.h"
+#include "tests/support/field_samples.h"
 #include "tests/support/llama_parts.h"
 
 namespace autocfg {
@@ -140,29 +143,23 @@ TEST(ModelSpec, ValidateNamesTheField) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
-  for (const std::int64_t bad : {std::int64_t{0}, std::int64_t{-1}, kMin, kMax}) {
-    EXPECT_THAT(says([&](ModelSpec& m) { m.layers = bad; }), HasSubstr("layers is"));
-    EXPECT_THAT(says([&](ModelSpec& m) { m.hidden = bad; }), HasSubstr("hidden"));
-    EXPECT_THAT(says([&](ModelSpec& m) { m.heads = bad; }), HasSubstr("heads"));
-    EXPECT_THAT(says([&](ModelSpec& m) { m.kv_heads = bad; }), HasSubstr("kv_heads is"));
-    EXPECT_THAT(says([&](ModelSpec& m) { m.ffn_hidden = bad; }), HasSubstr("ffn_hidden is"));
-    EXPECT_THAT(says([&](ModelSpec& m) { m.vocab = bad; }), HasSubstr("vocab is"));
-    EXPECT_THAT(says([&](ModelSpec& m) { m.max_seq_len = bad; }), HasSubstr("max_seq_len is"));
-    EXPECT_THAT(says([&](ModelSpec& m) { m.vocab_multiple = bad; }), HasSubstr("vocab_multiple is"));
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  for (const ModelField& field : ModelFields()) {
+    const auto least = static_cast<std::int64_t>(field.least);
+    std::vector<base::FieldValue> wrong;
+    if (field.type == base::FieldType::kSize) wrong = {least - 1, kMin, kMax};
+    if (field.type == base::FieldType::kNumber) wrong = {-1.0, kNan, HUGE_VAL, 1e300};
+    for (const base::FieldValue& value : wrong)
+      EXPECT_THAT(says([&](ModelSpec& m) { field.Set(m, value); }),
+                  HasSubstr(std::string(field.name) + " is"));
   }
-  EXPECT_THAT(says([](ModelSpec& m) { m.head_dim = -1; }), HasSubstr("head_dim is -1"));
   EXPECT_THAT(says([](ModelSpec& m) { m.kv_heads = 5; }),
               HasSubstr("kv_heads = 5 does not divide heads = 12"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.norm_eps = std::nan(""); }), HasSubstr("norm_eps"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.rope_theta = -1; }), HasSubstr("rope_theta"));
   EXPECT_THAT(says([](ModelSpec& m) { m.init_std = 0; }), HasSubstr("init_std"));
   EXPECT_THAT(says([](ModelSpec& m) { m.init_std = 1e300; }),
               HasSubstr("init_std is 1e+300; it must be from 0 to 1"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.norm_eps = 1e300; }),
-              HasSubstr("norm_eps is 1e+300; it must be from 0 to 1"));
   EXPECT_THAT(says([](ModelSpec& m) { m.rope_theta = 1e-9; }),
               HasSubstr("rope_theta is 1e-09; it must be from 1 to"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.rope_theta = 1e300; }), HasSubstr("rope_theta is 1e+300"));
   EXPECT_THAT(says([](ModelSpec& m) { m.name = "a\nb"; }), HasSubstr("name has a control character"));
   EXPECT_THAT(says([](ModelSpec& m) { m.name = std::string(201, 'x'); }), HasSubstr("name has 201 bytes"));
   EXPECT_THAT(says([](ModelSpec& m) { m.rope_scaling = "llama3"; }),
@@ -200,7 +197,6 @@ TEST(ModelSpec, ValidateNamesTheField) {
                 m.norm_placement = NormPlacement::kOutput;
               }),
               HasSubstr("parallel_residual is true, but norm_placement is output"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.sliding_window = -1; }), HasSubstr("sliding_window is -1"));
   EXPECT_THAT(says([](ModelSpec& m) { m.sliding_window_pattern = 2; }),
               HasSubstr("sliding_window_pattern is 2, but there is no sliding_window"));
   EXPECT_THAT(says([](ModelSpec& m) {
@@ -209,11 +205,6 @@ TEST(ModelSpec, ValidateNamesTheField) {
               }),
               HasSubstr("sliding_window_pattern is 1"));
   EXPECT_THAT(says([](ModelSpec& m) { m.embedding_scale = 0; }), HasSubstr("embedding_scale is 0"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.attention_scale = -1; }), HasSubstr("attention_scale is -1"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.residual_scale = std::nan(""); }),
-              HasSubstr("residual_scale is nan"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.logit_scale = 1e300; }), HasSubstr("logit_scale is 1e+300"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.attention_softcap = -50; }), HasSubstr("attention_softcap is -50"));
   EXPECT_THAT(says([](ModelSpec& m) { m.output_softcap = 1e7; }), HasSubstr("output_softcap is 1e+07"));
   // Each size is within its bounds, but the product is too large.
   EXPECT_THAT(says([](ModelSpec& m) {
@@ -225,29 +216,25 @@ TEST(ModelSpec, ValidateNamesTheField) {
   EXPECT_THAT(std::string(Validate(Gpt(1, 65, 4, 10)).message()), HasSubstr("does not divide hidden = 65"));
 }
 
-TEST(ModelSpec, EngineSupport) {
-  ModelSpec model = Gpt(12, 768, 12, 50257);
-  EXPECT_TRUE(CheckEngineSupports(model).ok());
-  SetLlamaParts(model);
-  model.kv_heads = 4;
-  EXPECT_TRUE(CheckEngineSupports(model).ok());
-  model.rope_scaling = "llama3";
-  EXPECT_TRUE(Validate(model).ok());
-  EXPECT_TRUE(CheckPredictable(model).ok());
-  EXPECT_EQ(CheckEngineSupports(model).code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(CheckEngineSupports(model).message()),
-              HasSubstr("running it is not supported yet"));
-  model.rope_scaling = "";
-  model.position = Position::kNone;
-  EXPECT_TRUE(CheckEngineSupports(model).ok());
-  model.position = Position::kAlibi;
-  model.qk_norm = QkNorm::kHead;
-  model.attention_scale = 0.3;
-  EXPECT_TRUE(CheckEngineSupports(model).ok());
-  model.qk_norm = QkNorm::kNone;
-  model.position = Position::kRope;
-  model.partial_rotary_factor = 0.5;
-  EXPECT_TRUE(CheckEngineSupports(model).ok());
+TEST(ModelFields, AreRefusedByNameUnlessTheEngineRunsThem) {
+  ModelSpec none = Gpt(12, 768, 12, 50257);
+  none.position = Position::kRope;
+  for (const ModelField& field : ModelFields()) {
+    for (const ModelSpec& model : test::ChangedIn(field, none)) {
+      EXPECT_EQ(CheckPredictable(model).ok(), field.support != Support::kNone) << field.name;
+      const absl::Status status = CheckEngineSupports(model);
+      if (field.support == Support::kRun) {
+        EXPECT_TRUE(status.ok()) << status;
+      } else {
+        EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+        EXPECT_THAT(std::string(status.message()), HasSubstr(fmt::format("model: {} ", field.name)));
+      }
+    }
+  }
+  none.output_softcap = 30;
+  EXPECT_THAT(
+      std::string(CheckEngineSupports(none).message()),
+      HasSubstr("output_softcap 30 can be predicted, but running it is not supported yet; remove it"));
 }
 
 // A share that was written with few digits still rotates whole dims.
@@ -268,34 +255,9 @@ TEST(ModelSpec, RotaryDims) {
   EXPECT_FALSE(Rotates(model, 0));
 }
 
-TEST(ModelSpec, FeaturesAreRefusedByName) {
-  const auto refused = [](const std::function<void(ModelSpec&)>& change) {
-    ModelSpec model = Gpt(12, 768, 12, 50257);
-    model.position = Position::kRope;
-    change(model);
-    EXPECT_TRUE(Validate(model).ok()) << Validate(model);
-    const absl::Status status = CheckEngineSupports(model);
-    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-    return std::string(status.message());
-  };
-  EXPECT_THAT(refused([](ModelSpec& m) { m.sliding_window = 64; }), HasSubstr("sliding_window 64"));
-  EXPECT_THAT(refused([](ModelSpec& m) { m.attention_softcap = 50; }), HasSubstr("attention_softcap 50"));
-  EXPECT_THAT(refused([](ModelSpec& m) { m.output_softcap = 30; }),
-              HasSubstr("output_softcap 30 can be predicted, but running it is not supported yet"));
-}
-
-TEST(ModelSpec, NamesRoundTrip) {
-  for (int i = 0; i < 5; ++i)
+TEST(Activation, NamesRoundTrip) {
+  for (int i = 0; i < kActivationCount; ++i)
     EXPECT_EQ(ParseActivation(Name(static_cast<Activation>(i))), static_cast<Activation>(i));
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(ParseNorm(Name(static_cast<Norm>(i))), static_cast<Norm>(i));
-  for (int i = 0; i < 4; ++i)
-    EXPECT_EQ(ParsePosition(Name(static_cast<Position>(i))), static_cast<Position>(i));
-  for (int i = 0; i < kQkNormCount; ++i)
-    EXPECT_EQ(ParseQkNorm(Name(static_cast<QkNorm>(i))), static_cast<QkNorm>(i));
-  for (int i = 0; i < kNormPlacementCount; ++i)
-    EXPECT_EQ(ParseNormPlacement(Name(static_cast<NormPlacement>(i))), static_cast<NormPlacement>(i));
-  EXPECT_FALSE(ParseQkNorm("all"));
-  EXPECT_FALSE(ParseNormPlacement("post"));
   EXPECT_FALSE(ParseActivation("tanh"));
 }
 

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/json_fields.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/field_samples.h"
 
 namespace autocfg {
 namespace {
@@ -46,35 +48,16 @@ TEST(Engines, OfWorkersMayHaveNoFigures) {
 }
 
 TEST(Engines, ReadsEveryField) {
-  const auto engine =
-      ParseEngineJson(Json::parse(R"({"name": "x", "host_op_s": 1e-4, "matmul": 1.1, "matmul_k_half": 2,
-      "memory": 0.5, "intra_node": 0.6, "inter_node": 0.7, "forward_passes": 3, "backward_passes": 4,
-      "recomputes_whole_layers": true, "hides_backward_gathers": true, "overlaps_gradients": true,
-      "overlaps_parameters": true, "step_s": 0.01, "bf16_gradient_bytes": 6,
-      "fp16_gradient_bytes": 2, "fp16_update_bytes": 3, "logit_bytes": 8, "activation_share": 0.1,
-      "overhead_bytes": 5})"));
-  ASSERT_TRUE(engine.ok()) << engine.status();
-  const EngineProfile want{.name = "x",
-                           .host_op_s = 1e-4,
-                           .matmul = 1.1,
-                           .matmul_k_half = 2,
-                           .memory = 0.5,
-                           .intra_node = 0.6,
-                           .inter_node = 0.7,
-                           .forward_passes = 3,
-                           .backward_passes = 4,
-                           .recomputes_whole_layers = true,
-                           .hides_backward_gathers = true,
-                           .overlaps_gradients = true,
-                           .overlaps_parameters = true,
-                           .step_s = 0.01,
-                           .bf16_gradient_bytes = 6,
-                           .fp16_gradient_bytes = 2,
-                           .fp16_update_bytes = 3,
-                           .logit_bytes = 8,
-                           .activation_share = 0.1,
-                           .overhead_bytes = 5};
-  EXPECT_EQ(*engine, want);
+  for (const base::Field<EngineProfile>& field : EngineFields()) {
+    for (const EngineProfile& want : test::ChangedIn(field, EngineProfile())) {
+      Json json = {{"name", want.name}};
+      json[std::string(field.name)] = base::JsonOf(*field.Get(want));
+      const auto engine = ParseEngineJson(json);
+      ASSERT_TRUE(engine.ok()) << engine.status();
+      EXPECT_EQ(*engine, want) << field.name;
+      EXPECT_NE(want, EngineProfile()) << field.name;
+    }
+  }
 }
 
 TEST(Engines, RefusesWrongFigures) {

@@ -1,0 +1,229 @@
+// The table of fields of a model.
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include "base/status_macros.h"
+#include "base/subject.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "search/plan/model_spec.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::array<std::string_view, kNormCount> kNorms = {"layernorm", "rmsnorm"};
+constexpr std::array<std::string_view, kPositionCount> kPositions = {"learned", "rope", "alibi", "none"};
+constexpr std::array<std::string_view, kQkNormCount> kQkNorms = {"none", "head", "full"};
+constexpr std::array<std::string_view, kNormPlacementCount> kNormPlacements = {"pre", "output", "sandwich"};
+constexpr std::array<std::string_view, 5> kRopeScalings = {"linear", "dynamic", "yarn", "longrope", "llama3"};
+
+// Bounds that keep every count and byte figure of a plan within 64 bits.
+constexpr double kMaxLayers = 1e5;
+constexpr double kMaxHidden = 1e7;
+constexpr double kMaxHeads = 1e5;
+constexpr double kMaxFfnHidden = 1e8;
+constexpr double kMaxVocab = 1e8;
+constexpr double kMaxModelSeqLen = 1e8;
+constexpr double kMaxVocabMultiple = 65'536;
+constexpr double kMaxScale = 1e6;
+
+bool HasEqualBiases(const ModelSpec& model) {
+  return model.qkv_bias == model.attention_out_bias && model.qkv_bias == model.mlp_bias;
+}
+
+// The rows of fields by their types; `support`: what is predicted and run of a value other than the default.
+template <auto kMember>
+constexpr ModelField ModelRow(Support support, base::FieldTraits traits) {
+  return {base::FieldOf<kMember>(traits), support};
+}
+template <auto kMember>
+constexpr ModelField SizeRow(Support support, std::string_view name, double least, double most,
+                             std::string_view summary, std::string_view default_note = "") {
+  return ModelRow<kMember>(
+      support,
+      {.name = name, .least = least, .most = most, .summary = summary, .default_note = default_note});
+}
+template <auto kMember>
+constexpr ModelField NumberRow(Support support, std::string_view name, double most, std::string_view summary,
+                               std::string_view default_note = "") {
+  return SizeRow<kMember>(support, name, 0, most, summary, default_note);
+}
+template <auto kMember>
+constexpr ModelField NamedRow(Support support, std::string_view name, std::span<const std::string_view> names,
+                              std::string_view summary) {
+  return ModelRow<kMember>(support, {.name = name, .names = names, .summary = summary});
+}
+template <auto kMember>
+constexpr ModelField PlainRow(Support support, std::string_view name, std::string_view summary,
+                              std::string_view default_note = "") {
+  return ModelRow<kMember>(support, {.name = name, .summary = summary, .default_note = default_note});
+}
+
+// Return the row with one property changed.
+constexpr ModelField Required(ModelField field) {
+  field.required = true;
+  return field;
+}
+constexpr ModelField Always(ModelField field) {
+  field.always_written = true;
+  return field;
+}
+constexpr ModelField Instead(ModelField field, std::string_view instead) {
+  field.instead = instead;
+  return field;
+}
+
+// `bias`: the biases of all linear layers, where they are equal.
+constexpr ModelField AllBiases(ModelField field) {
+  field.get = [](const base::FieldTraits&, const ModelSpec& from) -> std::optional<base::FieldValue> {
+    if (HasEqualBiases(from)) return from.qkv_bias;
+    return std::nullopt;
+  };
+  field.set = [](const base::FieldTraits&, ModelSpec& to, const base::FieldValue& value) {
+    SetBiases(to, std::get<bool>(value));
+  };
+  return field;
+}
+
+// The biases of some of them, where they differ.
+template <auto kMember>
+constexpr ModelField SomeBiases(std::string_view name, std::string_view summary) {
+  ModelField field = PlainRow<kMember>(Support::kRun, name, summary, "`bias`");
+  field.get = [](const base::FieldTraits&, const ModelSpec& from) -> std::optional<base::FieldValue> {
+    if (HasEqualBiases(from)) return std::nullopt;
+    return from.*kMember;
+  };
+  return field;
+}
+
+using Model = ModelSpec;
+constexpr Support kRun = Support::kRun, kPredicted = Support::kPredicted;
+
+constexpr std::string_view kFirstFeature = "qk_norm";
+constexpr ModelField kModelFields[] = {
+    Always(PlainRow<&Model::name>(kRun, "name", "a label for people", "none")),
+    Required(SizeRow<&Model::layers>(kRun, "layers", 1, kMaxLayers, "transformer layers")),
+    Required(SizeRow<&Model::hidden>(kRun, "hidden", 1, kMaxHidden, "width of the residual stream")),
+    Required(SizeRow<&Model::heads>(kRun, "heads", 1, kMaxHeads, "query heads of a layer")),
+    SizeRow<&Model::kv_heads>(kRun, "kv_heads", 1, kMaxHeads, "key and value heads, a divisor of `heads`",
+                              "`heads`"),
+    SizeRow<&Model::head_dim>(kRun, "head_dim", 1, kMaxHidden, "width of a head", "`hidden` / `heads`"),
+    SizeRow<&Model::ffn_hidden>(kRun, "ffn_hidden", 1, kMaxFfnHidden, "width of the feed-forward block",
+                                "4 · `hidden`"),
+    Required(SizeRow<&Model::vocab>(kRun, "vocab", 1, kMaxVocab, "tokens of the vocabulary")),
+    SizeRow<&Model::max_seq_len>(kRun, "max_seq_len", 1, kMaxModelSeqLen, "tokens of the longest sequence",
+                                 "the sequence length asked for, else 1024"),
+    Always(NamedRow<&Model::activation>(
+        kRun, "activation", kActivationNames,
+        "of the feed-forward block; gelu is the tanh form, gelu_erf the exact one")),
+    Always(NamedRow<&Model::norm>(kRun, "norm", kNorms, "kind of the norms")),
+    Always(NumberRow<&Model::norm_eps>(kRun, "norm_eps", 1, "what norms add to the variance")),
+    Always(NamedRow<&Model::position>(kRun, "position", kPositions, "how tokens get their positions")),
+    Always(SizeRow<&Model::rope_theta>(kRun, "rope_theta", 1, 1e12, "base of the rotary frequencies")),
+    Instead(PlainRow<&Model::rope_scaling>(
+                kPredicted, "rope_scaling",
+                "scaling of the rotary frequencies: linear, dynamic, yarn, longrope, llama3", "none"),
+            "remove it to train with the frequencies of rope_theta alone"),
+    Always(AllBiases(PlainRow<&Model::qkv_bias>(kRun, "bias", "biases of all linear layers"))),
+    SomeBiases<&Model::qkv_bias>("qkv_bias", "biases of the projection to q, k and v"),
+    SomeBiases<&Model::attention_out_bias>("attention_out_bias", "biases of attention's output projection"),
+    SomeBiases<&Model::mlp_bias>("mlp_bias", "biases of the feed-forward block"),
+    Always(PlainRow<&Model::tied_embeddings>(kRun, "tied_embeddings",
+                                             "the output layer has the weights of the embeddings")),
+    Always(NumberRow<&Model::init_std>(kRun, "init_std", 1, "standard deviation of the initial weights")),
+    Always(SizeRow<&Model::vocab_multiple>(kRun, "vocab_multiple", 1, kMaxVocabMultiple,
+                                           "the vocabulary is padded to a multiple of tp · this")),
+    NamedRow<&Model::qk_norm>(
+        kRun, "qk_norm", kQkNorms,
+        "RMS norms of queries and keys before they rotate. head: of each head, with weights of "
+        "head_dim that the heads share; full: over all queries of a token, and over all its keys"),
+    NamedRow<&Model::norm_placement>(
+        kRun, "norm_placement", kNormPlacements,
+        "norms on the inputs of attention and feed-forward (pre), on their outputs "
+        "instead, before the residual is added (output), or on both (sandwich)"),
+    PlainRow<&Model::parallel_residual>(
+        kRun, "parallel_residual", "attention and feed-forward read the same input and are added together"),
+    PlainRow<&Model::shared_norm>(kRun, "shared_norm", "with `parallel_residual`: both read it by one norm"),
+    PlainRow<&Model::embedding_norm>(kRun, "embedding_norm",
+                                     "a norm of the embeddings, before the first layer"),
+    NumberRow<&Model::partial_rotary_factor>(kRun, "partial_rotary_factor", 1,
+                                             "share of the dims of a head, from the first on, that rotate"),
+    NumberRow<&Model::embedding_scale>(kRun, "embedding_scale", kMaxScale,
+                                       "multiplies the token embeddings, not a tied output layer"),
+    NumberRow<&Model::attention_scale>(kRun, "attention_scale", kMaxScale, "multiplies the attention scores",
+                                       "1 / √`head_dim`"),
+    NumberRow<&Model::residual_scale>(kRun, "residual_scale", kMaxScale,
+                                      "multiplies the outputs of attention and feed-forward"),
+    NumberRow<&Model::logit_scale>(kRun, "logit_scale", kMaxScale, "multiplies the logits"),
+    Instead(NumberRow<&Model::attention_softcap>(kPredicted, "attention_softcap", kMaxScale,
+                                                 "c: scores x become c · tanh(x / c)", "0: none"),
+            "remove it"),
+    Instead(NumberRow<&Model::output_softcap>(kPredicted, "output_softcap", kMaxScale,
+                                              "the same for the logits", "0: none"),
+            "remove it"),
+    Instead(SizeRow<&Model::sliding_window>(kPredicted, "sliding_window", 0, kMaxModelSeqLen,
+                                            "tokens that a token attends to, itself included",
+                                            "0: all before it"),
+            "remove it to attend to the whole sequence"),
+    SizeRow<&Model::sliding_window_pattern>(
+        kPredicted, "sliding_window_pattern", 0, kMaxLayers,
+        "n: every n-th layer attends to the whole sequence, the others to the window",
+        "0: all to the window"),
+    SizeRow<&Model::no_rope_layer_interval>(kRun, "no_rope_layer_interval", 0, kMaxLayers,
+                                            "n: every n-th layer has no rotary positions", "0: all have"),
+};
+
+// Returns the error about the first field with less support that the model has.
+absl::Status CheckSupport(const ModelSpec& model, bool (*supported)(Support), std::string_view problem) {
+  for (const ModelField& field : kModelFields) {
+    if (supported(field.support) || field.IsDefault(model)) continue;
+    const std::string value =
+        std::visit([](const auto& is) { return fmt::format("{}", is); }, *field.Get(model));
+    return base::Unimplemented("model", fmt::format("{} {} {}; {}", field.name, value, problem,
+                                                    field.instead.empty() ? "leave it out" : field.instead));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::span<const ModelField> ModelFields() { return kModelFields; }
+
+std::span<const ModelField> ModelFeatures() {
+  return {std::ranges::find(kModelFields, kFirstFeature, &ModelField::name), std::end(kModelFields)};
+}
+
+std::string_view Name(Norm norm) { return kNorms[static_cast<std::size_t>(norm)]; }
+std::string_view Name(Position position) { return kPositions[static_cast<std::size_t>(position)]; }
+std::string_view Name(QkNorm norm) { return kQkNorms[static_cast<std::size_t>(norm)]; }
+std::string_view Name(NormPlacement placement) {
+  return kNormPlacements[static_cast<std::size_t>(placement)];
+}
+
+absl::Status CheckRopeScaling(std::string_view name) {
+  if (IsRopeScaling(name)) return absl::OkStatus();
+  return base::InvalidArgument("model",
+                               fmt::format("rope_scaling is not known; it must be one of {}, or left out",
+                                           fmt::join(kRopeScalings, ", ")));
+}
+
+bool IsRopeScaling(std::string_view name) {
+  return std::find(kRopeScalings.begin(), kRopeScalings.end(), name) != kRopeScalings.end();
+}
+
+absl::Status CheckPredictable(const ModelSpec& model) {
+  return CheckSupport(
+      model, [](Support support) { return support != Support::kNone; }, "is not supported yet");
+}
+
+absl::Status CheckEngineSupports(const ModelSpec& model) {
+  AUTOCFG_RETURN_IF_ERROR(CheckPredictable(model));
+  return CheckSupport(
+      model, [](Support support) { return support == Support::kRun; },
+      "can be predicted, but running it is not supported yet");
+}
+
+}  // namespace autocfg

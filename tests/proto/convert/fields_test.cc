@@ -1,0 +1,234 @@
+// Each row of the tables of fields: its field goes through JSON and through the message, and the
+// documentation has it.
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/descriptor.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "search/plan/model_spec.h"
+#include "search/predict/predict_plan.h"
+#include "search/text/cluster_json.h"
+#include "search/text/model_json.h"
+#include "tests/proto/convert/wire.h"
+#include "tests/support/field_samples.h"
+#include "tests/support/random_features.h"
+
+namespace autocfg {
+namespace {
+
+using test::ChangedIn;
+using test::FormatsPage;
+using test::Wire;
+
+// Models of which at least one takes any value of any field.
+std::vector<ModelSpec> SomeModels() {
+  ModelSpec rope{.name = "m", .layers = 4, .hidden = 64, .heads = 4, .vocab = 100};
+  rope.position = Position::kRope;
+  rope.sliding_window = 8;
+  ModelSpec parallel{.name = "m", .layers = 4, .hidden = 64, .heads = 4, .vocab = 100};
+  parallel.kv_heads = 1;
+  parallel.parallel_residual = true;
+  FillDefaults(rope);
+  FillDefaults(parallel);
+  return {rope, parallel};
+}
+
+TEST(ModelFields, GoThroughJsonAndTheMessage) {
+  for (const ModelField& field : ModelFields()) {
+    std::size_t tried = 0;
+    for (const ModelSpec& some : SomeModels()) {
+      for (const ModelSpec& model : ChangedIn(field, some)) {
+        if (!Validate(model).ok()) continue;
+        ++tried;
+        if (model.position == Position::kRope || field.name != "rope_theta") {
+          const auto read = ParseModelText(ModelJson(model).dump());
+          ASSERT_TRUE(read.ok()) << field.name << ": " << read.status();
+          EXPECT_EQ(*read, model) << field.name;
+        }
+        const auto received = FromProto(Wire(ToProto(model)));
+        ASSERT_TRUE(received.ok()) << field.name << ": " << received.status();
+        EXPECT_EQ(*received, model) << field.name;
+      }
+    }
+    EXPECT_GE(tried, std::max<std::size_t>(field.names.size(), 2) - 1) << field.name;
+  }
+}
+
+// `names`: fields of the message that have no row.
+template <typename Rows>
+std::set<std::string> NamesOf(const Rows& rows, std::set<std::string> names = {}) {
+  for (const base::FieldTraits& row : rows) names.emplace(row.name);
+  return names;
+}
+
+std::set<std::string> FieldsOf(const google::protobuf::Descriptor& message) {
+  std::set<std::string> names;
+  for (int i = 0; i < message.field_count(); ++i) names.insert(message.field(i)->name());
+  return names;
+}
+
+TEST(ModelFields, AreThoseOfTheMessage) {
+  EXPECT_EQ(NamesOf(ModelFields()), FieldsOf(*v1::ModelSpec::descriptor()));
+}
+
+// What predictions say of a model, with and without fused attention.
+std::vector<double> PredictionsOf(const ModelSpec& model) {
+  const Workload workload{.global_batch = 8, .seq_len = 1024, .precision = *ParsePrecision("bf16")};
+  auto predictor = Predictor::Create(model, workload, *PresetCluster("a100-80gb-sxm:1x4"));
+  std::vector<double> said = {static_cast<double>(ParameterCount(model))};
+  for (const Attention attention : {Attention::kFused, Attention::kUnfused}) {
+    if (!predictor.ok()) return {};
+    const auto result = predictor->Predict({{.dp = 4}, {.attention = attention}});
+    if (!result.ok()) return {};
+    said.push_back(result->prediction.step_time_s);
+    said.push_back(static_cast<double>(result->prediction.memory.Total()));
+  }
+  return said;
+}
+
+// A row that says that its field is predicted, though nothing reads the field, fails here.
+TEST(ModelFields, HaveAnEffectOnPredictions) {
+  const std::set<std::string_view> no_cost = {
+      "name",
+      "norm_eps",
+      "rope_theta",
+      "init_std",
+      "rope_scaling",
+      "parallel_residual",
+      "attention_scale",
+      "attention_softcap",
+      "max_seq_len",  // the sample is shorter than the workload's sequences
+      "no_rope_layer_interval"};
+  for (const ModelField& field : ModelFields()) {
+    bool has_effect = false;
+    for (const ModelSpec& some : SomeModels()) {
+      for (const ModelSpec& model : ChangedIn(field, some)) {
+        const auto said = Validate(model).ok() ? PredictionsOf(model) : std::vector<double>();
+        if (!said.empty() && said != PredictionsOf(some)) has_effect = true;
+      }
+    }
+    EXPECT_EQ(has_effect, !no_cost.contains(field.name)) << field.name;
+  }
+}
+
+TEST(ModelFields, FeaturesThatAreRunAreInRandomModels) {
+  std::set<std::string_view> missing;
+  for (const ModelField& feature : ModelFeatures()) {
+    if (feature.support == Support::kRun) missing.insert(feature.name);
+  }
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 200; ++i) {
+    ModelSpec model = SomeModels()[0];
+    model.sliding_window = 0;
+    test::AddRandomFeatures(model, random, /*predicted_only=*/false);
+    std::erase_if(missing, [&](std::string_view name) {
+      return std::ranges::any_of(ModelFeatures(), [&](const ModelField& feature) {
+        return feature.name == name && !feature.IsDefault(model);
+      });
+    });
+  }
+  EXPECT_THAT(missing, testing::IsEmpty()) << "tests/support/random_features.h";
+}
+
+// Which fields are written at their defaults is part of the format.
+TEST(ModelFields, DefaultsThatAreWritten) {
+  EXPECT_EQ(ModelJson(SomeModels()[1]).dump(),
+            R"({"name":"m","layers":4,"hidden":64,"heads":4,"kv_heads":1,"head_dim":16,"ffn_hidden":256,)"
+            R"("vocab":100,"max_seq_len":1024,"activation":"gelu","norm":"layernorm","norm_eps":1e-05,)"
+            R"("position":"learned","bias":true,"tied_embeddings":true,"init_std":0.02,"vocab_multiple":128,)"
+            R"("parallel_residual":true})");
+}
+
+std::string ValuesOf(const base::FieldTraits& field) {
+  switch (field.type) {
+    case base::FieldType::kFlag: return "true, false";
+    case base::FieldType::kSize: return fmt::format("{:.0f} to {:.0f}", field.least, field.most);
+    case base::FieldType::kNumber:
+      return fmt::format("{} {:g}", field.least > 0 ? fmt::format("{:g} to", field.least) : "above 0, to",
+                         field.most);
+    case base::FieldType::kName: return fmt::format("{}", fmt::join(field.names, ", "));
+    case base::FieldType::kText: break;
+  }
+  return "a text";
+}
+
+std::string DefaultOf(const ModelField& field) {
+  if (field.required) return "required";
+  if (!field.default_note.empty()) return std::string(field.default_note);
+  return std::visit([](const auto& value) { return fmt::format("{}", value); }, *field.Get(ModelSpec()));
+}
+
+// A described cluster with a GPU, and rows whose every figure goes through.
+ClusterSpec DescribedCluster() {
+  ClusterSpec cluster = *PresetCluster("a100-80gb-sxm:2x4");
+  cluster.groups[0].device.efficiency = {};
+  cluster.groups[0].device.overhead_bytes.reset();
+  return cluster;
+}
+
+// Changes each field in turn; `part`: the struct in the cluster that has it.
+template <typename Struct>
+void ExpectFieldsGoThrough(std::span<const base::Field<Struct>> fields, Struct& (*part)(ClusterSpec&)) {
+  for (const base::Field<Struct>& field : fields) {
+    ClusterSpec some = DescribedCluster();
+    if (field.name == "ranks_per_core") some.local = true;
+    for (const Struct& changed : ChangedIn(field, part(some))) {
+      ClusterSpec cluster = some;
+      part(cluster) = changed;
+      if (field.name == "memory_bytes") field.Set(part(cluster), std::int64_t{1} << 30);
+      if (field.name == "ranks_per_core") field.Set(part(cluster), 2.0);
+      const auto read = ParseClusterJson(ClusterJson(cluster));
+      ASSERT_TRUE(read.ok()) << field.name << ": " << read.status();
+      EXPECT_EQ(*read, cluster) << field.name;
+      const auto received = FromProto(Wire(ToProto(cluster)));
+      ASSERT_TRUE(received.ok()) << field.name << ": " << received.status();
+      EXPECT_EQ(*received, cluster) << field.name;
+    }
+    EXPECT_NE(FormatsPage().find(field.name), std::string::npos) << field.name;
+  }
+}
+
+TEST(ClusterFields, GoThroughJsonAndTheMessage) {
+  ExpectFieldsGoThrough(
+      NodeGroupFields(), +[](ClusterSpec& c) -> NodeGroup& { return c.groups[0]; });
+  ExpectFieldsGoThrough(
+      DeviceFields(), +[](ClusterSpec& c) -> DeviceSpec& { return c.groups[0].device; });
+  ExpectFieldsGoThrough(
+      RateFields(), +[](ClusterSpec& c) -> DeviceSpec& { return c.groups[0].device; });
+  ExpectFieldsGoThrough(
+      EfficiencyFields(), +[](ClusterSpec& c) -> DeviceEfficiency& { return c.groups[0].device.efficiency; });
+}
+
+TEST(ClusterFields, AreThoseOfTheMessages) {
+  EXPECT_EQ(NamesOf(NodeGroupFields(), {"device"}), FieldsOf(*v1::NodeGroup::descriptor()));
+  EXPECT_EQ(NamesOf(DeviceFields(), {"flops_per_s", "efficiency"}), FieldsOf(*v1::DeviceSpec::descriptor()));
+  EXPECT_EQ(NamesOf(EfficiencyFields()), FieldsOf(*v1::DeviceEfficiency::descriptor()));
+}
+
+std::string_view SupportOf(const ModelField& field) {
+  switch (field.support) {
+    case Support::kNone: return "refused";
+    case Support::kPredicted: return "predicted";
+    case Support::kRun: return "run";
+  }
+  return "";
+}
+
+TEST(ModelFields, StandInTheDocumentationAsInTheTable) {
+  std::string table;
+  for (const ModelField& field : ModelFields()) {
+    table += fmt::format("| `{}` | {} | {} | {} | {} |\n", field.name, field.summary, DefaultOf(field),
+                         ValuesOf(field), SupportOf(field));
+  }
+  EXPECT_TRUE(FormatsPage().find(table) != std::string::npos) << "docs/formats.md lacks this table:\n"
+                                                              << table;
+}
+
+}  // namespace
+}  // namespace autocfg
