@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <memory>
 #include <system_error>
 
+#include "base/numbers.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -76,11 +76,9 @@ std::optional<std::vector<int>> ParseCpuList(std::string_view text) {
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t stop = std::min(text.find(',', begin), text.size());
     const std::string_view number = text.substr(begin, stop - begin);
-    int cpu = -1;
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), cpu);
-    if (error != std::errc() || end != number.data() + number.size() || cpu < 0 || cpu >= kMostCpus)
-      return std::nullopt;
-    cpus.push_back(cpu);
+    const auto cpu = ParseNumber<int>(number, 0, kMostCpus - 1);
+    if (!cpu) return std::nullopt;
+    cpus.push_back(*cpu);
     begin = stop + 1;
   }
   return cpus;

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
+#include "base/numbers.h"
 #include "base/os/atomic_file.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
@@ -99,10 +99,7 @@ int NamedDescriptor(const std::filesystem::path& path) {
   std::error_code error;
   const auto parent = std::filesystem::canonical(path.parent_path(), error);
   if (error || parent != fmt::format("/proc/{}/fd", getpid())) return -1;
-  const std::string name = path.filename();
-  int number = -1;
-  const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), number);
-  return failed == std::errc() && end == name.data() + name.size() ? number : -1;
+  return base::ParseNumber<int>(path.filename().string(), 0).value_or(-1);
 }
 
 WriteTarget Resolve(const std::string& given) {

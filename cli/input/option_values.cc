@@ -1,54 +1,34 @@
 #include "cli/input/option_values.h"
 
-#include <charconv>
 #include <cmath>
 #include <string>
-#include <system_error>
 #include <utility>
 
+#include "base/numbers.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
 
 namespace autocfg::cli {
-namespace {
-
-template <typename T>
-bool ParseAll(std::string_view text, T& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-}  // namespace
-
 absl::StatusOr<std::int64_t> ParseWhole(std::string_view name, std::string_view text, std::int64_t least,
                                         std::int64_t most) {
-  std::int64_t value = 0;
-  if (!ParseAll(text, value) || value < least || value > most) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: invalid value '{}'; expected a whole number from {} to {}", name,
-                    base::Printable(text), least, most));
-  }
-  return value;
+  if (const auto value = base::ParseNumber(text, least, most)) return *value;
+  return absl::InvalidArgumentError(
+      fmt::format("{}: invalid value '{}'; expected a whole number from {} to {}", name,
+                  base::Printable(text), least, most));
 }
 
 absl::StatusOr<std::uint64_t> ParseSeed(std::string_view name, std::string_view text) {
-  std::uint64_t value = 0;
-  if (!ParseAll(text, value)) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: invalid value '{}'; expected a whole number from 0 to 18446744073709551615", name,
-                    base::Printable(text)));
-  }
-  return value;
+  if (const auto value = base::ParseNumber<std::uint64_t>(text)) return *value;
+  return absl::InvalidArgumentError(
+      fmt::format("{}: invalid value '{}'; expected a whole number from 0 to 18446744073709551615", name,
+                  base::Printable(text)));
 }
 
 absl::StatusOr<double> ParseReal(std::string_view name, std::string_view text, double least, double most) {
-  double value = 0;
-  if (!ParseAll(text, value) || !std::isfinite(value) || value < least || value > most) {
-    return absl::InvalidArgumentError(fmt::format("{}: invalid value '{}'; expected a number from {} to {}",
-                                                  name, base::Printable(text), least, most));
-  }
-  return value;
+  if (const auto value = base::ParseNumber(text, least, most)) return *value;
+  return absl::InvalidArgumentError(fmt::format("{}: invalid value '{}'; expected a number from {} to {}",
+                                                name, base::Printable(text), least, most));
 }
 
 absl::StatusOr<double> ParseWithUnit(std::string_view name, base::Quantity quantity, std::string_view text,
@@ -66,7 +46,7 @@ absl::StatusOr<double> ParseWithUnit(std::string_view name, base::Quantity quant
 absl::StatusOr<std::int64_t> ParseWholeWithUnit(std::string_view name, base::Quantity quantity,
                                                 std::string_view text, std::int64_t least,
                                                 std::int64_t most) {
-  if (std::int64_t digits = 0; ParseAll(text, digits) && least <= digits && digits <= most) return digits;
+  if (const auto digits = base::ParseNumber(text, least, most)) return *digits;
   if (text.find(',') != std::string_view::npos)
     return absl::InvalidArgumentError(
         fmt::format("{}: invalid value '{}': it is a list; give one value", name, base::Printable(text)));
@@ -98,9 +78,8 @@ void AddUnitNote(std::string_view name, base::Quantity quantity, std::string_vie
 
 absl::StatusOr<double> ParseShare(std::string_view name, std::string_view text) {
   const bool percent = text.ends_with('%');
-  double value = 0;
-  if (!ParseAll(percent ? text.substr(0, text.size() - 1) : text, value)) value = -1;
-  if (percent) value /= 100;
+  const auto number = base::ParseNumber<double>(percent ? text.substr(0, text.size() - 1) : text, 0);
+  const double value = percent ? number.value_or(-1) / 100 : number.value_or(-1);
   if (value >= 0 && value < 1) return value;
   return absl::InvalidArgumentError(
       fmt::format("{}: invalid value '{}'; expected a share from 0 to below 100%, such as 5% or 0.05", name,

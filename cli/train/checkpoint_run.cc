@@ -1,7 +1,6 @@
 #include "cli/train/checkpoint_run.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -14,6 +13,7 @@
 
 #include "autocfg/v1/model.pb.h"
 #include "base/json_reader.h"
+#include "base/numbers.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/input/files.h"
@@ -36,12 +36,6 @@ absl::Status WrongField(std::string_view name, std::string_view value) {
                                                 base::Printable(name), base::Printable(value)));
 }
 
-template <typename T>
-bool ParseAll(std::string_view text, T& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 // Sets a field from the text that a manifest has for it.
 bool SetField(google::protobuf::Message& message, const google::protobuf::FieldDescriptor& field,
               const std::string& text) {
@@ -50,16 +44,14 @@ bool SetField(google::protobuf::Message& message, const google::protobuf::FieldD
   if (field.is_repeated()) return false;
   switch (field.cpp_type()) {
     case Field::CPPTYPE_INT64: {
-      std::int64_t value = 0;
-      if (!ParseAll(text, value)) return false;
-      values.SetInt64(&message, &field, value);
-      return true;
+      const auto value = base::ParseNumber<std::int64_t>(text);
+      if (value) values.SetInt64(&message, &field, *value);
+      return value.has_value();
     }
     case Field::CPPTYPE_DOUBLE: {
-      double value = 0;
-      if (!ParseAll(text, value)) return false;
-      values.SetDouble(&message, &field, value);
-      return true;
+      const auto value = base::ParseNumber<double>(text);
+      if (value) values.SetDouble(&message, &field, *value);
+      return value.has_value();
     }
     case Field::CPPTYPE_BOOL:
       if (text != "true" && text != "false") return false;
@@ -89,9 +81,9 @@ std::vector<std::filesystem::path> CheckpointsIn(const std::string& directory) {
   std::map<std::int64_t, std::filesystem::path, std::greater<>> found;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
-    std::int64_t step = 0;
-    if (!name.starts_with(kStep) || !ParseAll(std::string_view(name).substr(kStep.size()), step)) continue;
-    if (std::filesystem::exists(entry.path() / kManifest, error)) found.emplace(step, entry.path());
+    if (!name.starts_with(kStep)) continue;
+    const auto step = base::ParseNumber<std::int64_t>(std::string_view(name).substr(kStep.size()), 0);
+    if (step && std::filesystem::exists(entry.path() / kManifest, error)) found.emplace(*step, entry.path());
   }
   std::vector<std::filesystem::path> newest_first;
   newest_first.reserve(found.size());

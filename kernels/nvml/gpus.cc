@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <utility>
 
+#include "base/numbers.h"
 #include "kernels/nvml/nvml_session.h"
 
 namespace autocfg {
@@ -31,11 +31,8 @@ std::optional<std::size_t> PlaceOf(std::string_view entry, const std::vector<std
       return std::nullopt;
     return static_cast<std::size_t>(first - uuids.begin());
   }
-  std::size_t place = 0;
-  const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), place);
-  if (error != std::errc() || end != entry.data() + entry.size() || place >= uuids.size())
-    return std::nullopt;
-  return place;
+  const auto place = base::ParseNumber<std::size_t>(entry);
+  return place && *place < uuids.size() ? place : std::nullopt;
 }
 
 std::string DistanceText(int level) {

@@ -1,12 +1,12 @@
 #include "proto/client/study_watcher.h"
 
-#include <charconv>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/numbers.h"
 #include "proto/client/study_client.h"
 #include "proto/rpc/endpoint.h"
 
@@ -23,11 +23,7 @@ bool HasEnded(v1::StudyState state) {
 
 // Returns 7 of "studies/3/trials/7".
 std::optional<std::int64_t> TrialNumber(std::string_view name) {
-  const std::string_view text = name.substr(name.rfind('/') + 1);
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return base::ParseNumber<std::int64_t>(name.substr(name.rfind('/') + 1));
 }
 
 }  // namespace

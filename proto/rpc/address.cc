@@ -5,10 +5,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <string_view>
-#include <system_error>
 
+#include "base/numbers.h"
 #include "fmt/format.h"
 
 namespace autocfg {
@@ -64,11 +63,10 @@ absl::StatusOr<Address> ParseAddress(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos) return Wrong(text, "the port is missing");
   const std::string_view port = std::string_view(text).substr(colon + 1);
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
   if (port.empty()) return Wrong(text, "the port is missing");
-  if (error != std::errc() || end != port.data() + port.size() || address.port < 0 ||
-      address.port > kLargestPort)
-    return Wrong(text, fmt::format("the port must be a number from 0 to {}", kLargestPort));
+  const auto number = base::ParseNumber<int>(port, 0, kLargestPort);
+  if (!number) return Wrong(text, fmt::format("the port must be a number from 0 to {}", kLargestPort));
+  address.port = *number;
   const std::string_view host = std::string_view(text).substr(0, colon);
   if (host.starts_with('[')) {
     if (host.size() < 3 || !host.ends_with(']'))

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <set>
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/numbers.h"
 #include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
@@ -42,19 +42,10 @@ absl::Status BadMeasurements(std::string_view problem) {
   return base::InvalidArgument("measurements", problem);
 }
 
-std::optional<double> Number(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 // A cell as the JSON value that readers of models and plans take.
 Json ValueOf(const std::string& cell) {
-  std::int64_t whole = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), whole);
-  if (error == std::errc() && end == cell.data() + cell.size()) return whole;
-  if (const std::optional<double> number = Number(cell); number && std::isfinite(*number)) return *number;
+  if (const auto whole = base::ParseNumber<std::int64_t>(cell)) return *whole;
+  if (const auto number = base::ParseNumber<double>(cell)) return *number;
   if (cell == "true" || cell == "True") return true;
   if (cell == "false" || cell == "False") return false;
   return cell;
@@ -227,7 +218,7 @@ class RowReader {
           break;
         }
         case ColumnKind::kTime: {
-          const std::optional<double> value = Number(cell);
+          const auto value = base::ParseNumber<double>(cell);
           if (!value) return bad("a number");
           time = *value * columns_.seconds_per_unit;
           break;

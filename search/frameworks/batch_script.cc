@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/numbers.h"
+#include "base/numbers.h"
 #include "base/subject.h"
 #include "fmt/format.h"
 
@@ -24,10 +24,8 @@ std::optional<Directive> FindDirective(std::string_view script, std::string_view
   if (at == std::string_view::npos) return std::nullopt;
   std::string_view text = script.substr(at + begin.size());
   text = text.substr(0, text.find_first_of(" \t\r\n"));
-  std::int64_t value = 0;
-  constexpr std::int64_t kMost = std::int64_t{1} << 31;
-  if (!absl::SimpleAtoi(std::string(text), &value) || value < 1 || value > kMost) return std::nullopt;
-  return Directive{.value = value, .at = at + 1};
+  const auto value = base::ParseNumber<std::int64_t>(text, 1, std::int64_t{1} << 31);
+  return value ? std::optional(Directive{.value = *value, .at = at + 1}) : std::nullopt;
 }
 
 // Returns "train.sh:12".

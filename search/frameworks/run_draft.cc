@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/numbers.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/frameworks/framework_rules.h"
@@ -16,10 +16,9 @@ void ReadRanks(std::string_view nodes, std::string_view ranks_of_node, const Rea
   const auto whole = [&](std::string_view name, std::int64_t otherwise) {
     const Setting* setting = read.Find(name);
     if (setting == nullptr) return otherwise;
-    std::int64_t value = 0;
-    if (setting->unknown.empty() && setting->values.size() == 1 &&
-        absl::SimpleAtoi(setting->values.front(), &value) && value > 0)
-      return value;
+    if (setting->unknown.empty() && setting->values.size() == 1) {
+      if (const auto value = base::ParseNumber<std::int64_t>(setting->values.front(), 1)) return *value;
+    }
     why = fmt::format("line {}: the number of ranks cannot be known: {}", read.text().Line(setting->at),
                       setting->unknown.empty() ? base::Printable(setting->values.front()) : setting->unknown);
     return std::int64_t{0};

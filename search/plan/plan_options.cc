@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <functional>
 #include <iterator>
 #include <optional>
 
+#include "base/numbers.h"
 #include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
@@ -50,11 +50,7 @@ absl::Status NotValid(const PlanOption& option, std::string_view value, std::str
 
 // A number in [0, 2^31), digits only.
 std::optional<std::int64_t> ParseNumber(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.front() == '-') return std::nullopt;
-  if (value >= std::int64_t{1} << 31) return std::nullopt;
-  return value;
+  return base::ParseNumber<std::int64_t>(text, 0, (std::int64_t{1} << 31) - 1);
 }
 
 // The accessors of options that are one field. Legality rejects sizes of 0.

@@ -1,11 +1,10 @@
 #include "search/space/axis_ranges.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <optional>
-#include <system_error>
 
+#include "base/numbers.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -34,11 +33,7 @@ std::string Assigned(const PlanOption& option, std::string_view value) {
 }
 
 std::optional<std::int64_t> ParseDigits(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || text.front() == '-' || error != std::errc() || end != text.data() + text.size())
-    return std::nullopt;
-  return number >= std::int64_t{1} << 31 ? std::nullopt : std::optional(number);
+  return base::ParseNumber<std::int64_t>(text, 0, (std::int64_t{1} << 31) - 1);
 }
 
 std::optional<Range> ParseRange(std::string_view value) {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <utility>
 
 #include "base/json_fields.h"
 #include "base/json_reader.h"
+#include "base/numbers.h"
 #include "base/status_macros.h"
 #include "base/subject.h"
 #include "base/text.h"
@@ -77,13 +77,8 @@ void AddGroup(Json& json, const NodeGroup& group) {
   base::WriteFields(NodeGroupFields(), group, json);
 }
 
-// Parses a number from 1 to a million, digits only.
 std::optional<std::int64_t> ParseCount(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > 1'000'000)
-    return std::nullopt;
-  return value;
+  return base::ParseNumber<std::int64_t>(text, 1, 1'000'000);
 }
 
 // Returns one node of a preset, with its links. A preset's file is a cluster file whose device is an object.

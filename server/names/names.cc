@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <optional>
 #include <string_view>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "fmt/format.h"
 
@@ -19,11 +19,7 @@ constexpr std::string_view kWorkers = "workers/";
 constexpr std::size_t kMaxWorkerId = 100;
 
 std::optional<std::int64_t> ParseNumber(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value <= 0 || text.front() == '0')
-    return std::nullopt;
-  return value;
+  return text.starts_with('0') ? std::nullopt : base::ParseNumber<std::int64_t>(text, 1);
 }
 
 }  // namespace

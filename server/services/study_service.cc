@@ -1,9 +1,9 @@
 #include "server/services/study_service.h"
 
-#include <charconv>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "base/numbers.h"
 #include "base/os/log_fields.h"
 #include "base/os/trace_parent.h"
 #include "base/status_macros.h"
@@ -52,10 +52,10 @@ absl::StatusOr<PlacedPage> ParsePage(const Request& request, std::string_view li
   const std::string& token = request.page_token();
   if (token.empty()) return page;
   const std::size_t colon = std::min(token.rfind(':'), token.size() - 1);
-  const char* const number = token.data() + colon + 1;
-  std::from_chars(number, token.data() + token.size(), page.after);
-  if (page.after <= 0 || token != PageToken(list, page.after))
+  const auto after = base::ParseNumber<std::int64_t>(std::string_view(token).substr(colon + 1), 1);
+  if (!after || token != PageToken(list, *after))
     return absl::InvalidArgumentError("page_token is invalid; give one that this list returned");
+  page.after = *after;
   return page;
 }
 

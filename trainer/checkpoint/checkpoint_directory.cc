@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -15,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/numbers.h"
 #include "trainer/checkpoint/file.h"
 #include "trainer/layout/errors.h"
 
@@ -35,11 +35,7 @@ std::string StepPath(const std::string& directory, std::int64_t step) {
 // Returns the step of a name such as "step-12"; nullopt for any other name.
 std::optional<std::int64_t> StepOf(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
-  name.remove_prefix(kPrefix.size());
-  std::int64_t step = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  if (error != std::errc() || end != name.data() + name.size() || step < 0) return std::nullopt;
-  return step;
+  return base::ParseNumber<std::int64_t>(name.substr(kPrefix.size()), 0);
 }
 
 // Returns the name of a path that may end in "/".

@@ -5,7 +5,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -19,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/numbers.h"
 #include "base/os/cpus.h"
 #include "base/os/host.h"
 #include "base/os/process.h"
@@ -49,13 +49,6 @@ struct Arguments {
   bool help = false;
 };
 
-std::optional<int> ParseNumber(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
-}
-
 Arguments ParseArguments(int argc, char** argv) {
   constexpr std::string_view kFd = "--launcher-fd=";
   constexpr std::string_view kCpus = "--cpu-list=";
@@ -67,7 +60,7 @@ Arguments ParseArguments(int argc, char** argv) {
     } else if (argument == "--help" || argument == "-h") {
       result.help = true;
     } else if (argument.starts_with(kFd)) {
-      const auto fd = ParseNumber(argument.substr(kFd.size()));
+      const auto fd = base::ParseNumber<int>(argument.substr(kFd.size()), 0);
       if (!fd) throw BadInput(fmt::format("{} is not a file descriptor", argument));
       result.launcher_fd = *fd;
     } else if (argument.starts_with(kCpus)) {

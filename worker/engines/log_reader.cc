@@ -1,10 +1,9 @@
 #include "worker/engines/log_reader.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <system_error>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "nlohmann/json.hpp"
 
@@ -38,10 +37,7 @@ std::optional<double> NumberIn(std::string_view text) {
   digits.erase(std::remove(digits.begin(), digits.end(), ','), digits.end());
   std::string_view rest = digits;
   if (rest.starts_with('+')) rest.remove_prefix(1);
-  double value = 0;
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
-  if (error != std::errc() || end != rest.data() + rest.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
+  return base::ParseNumber<double>(rest);
 }
 
 // Returns the number at the field of a line of JSON.

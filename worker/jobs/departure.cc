@@ -3,11 +3,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <utility>
 
 #include "absl/time/time.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "proto/rpc/duration.h"
@@ -19,14 +19,6 @@ namespace {
 constexpr double kFirstUnixTime = 1e9;  // bare numbers below it are durations
 constexpr double kLastUnixTime = 1e11;
 constexpr std::size_t kMostNoticeBytes = 256;
-
-// Returns a bare number; nothing for other texts.
-std::optional<double> BareNumber(std::string_view text) {
-  if (text.empty() || !std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; }) ||
-      text.size() > 15)
-    return std::nullopt;
-  return std::stod(std::string(text));
-}
 
 std::string_view Trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";
@@ -43,8 +35,7 @@ std::string TimeText(double at_s) {
 }  // namespace
 
 absl::StatusOr<double> ParseDeparture(std::string_view text, double now_s) {
-  if (const auto number = BareNumber(text); number && *number >= kFirstUnixTime && *number <= kLastUnixTime)
-    return *number;
+  if (const auto unix_s = base::ParseNumber(text, kFirstUnixTime, kLastUnixTime)) return *unix_s;
   absl::Time time;
   std::string error;
   if (absl::ParseTime(absl::RFC3339_full, std::string(text), &time, &error) &&

@@ -1,12 +1,12 @@
 #include "worker/machine/device_choice.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "base/numbers.h"
 #include "base/os/cpus.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -19,11 +19,6 @@ namespace autocfg::worker {
 namespace {
 
 constexpr int kMostIndexes = 4096;
-
-bool ParseIndex(std::string_view text, int& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && value >= 0;
-}
 
 // The parts of a value of --devices.
 struct DevicesOption {
@@ -101,14 +96,13 @@ absl::StatusOr<std::vector<int>> ParseIndexes(const std::string& text) {
     more = comma != std::string_view::npos;
     if (more) rest.remove_prefix(comma + 1);
     const auto dash = part.find('-');
-    int first = 0, last = 0;
-    bool good = ParseIndex(part.substr(0, dash), first);
-    last = first;
-    if (dash != std::string_view::npos) good = good && ParseIndex(part.substr(dash + 1), last);
-    if (!good || last < first || last - first >= kMostIndexes)
+    const auto first = base::ParseNumber<int>(part.substr(0, dash), 0);
+    const auto last =
+        dash == std::string_view::npos ? first : base::ParseNumber<int>(part.substr(dash + 1), 0);
+    if (!first || !last || *last < *first || *last - *first >= kMostIndexes)
       return absl::InvalidArgumentError(
           fmt::format("'{}' is not a number or a range; give a list such as 0-3,6", base::Printable(part)));
-    for (int index = first; index <= last; ++index) {
+    for (int index = *first; index <= *last; ++index) {
       if (std::find(indexes.begin(), indexes.end(), index) != indexes.end())
         return absl::InvalidArgumentError(fmt::format("{} is named twice", index));
       indexes.push_back(index);

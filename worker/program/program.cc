@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cctype>
-#include <charconv>
 #include <exception>
 #include <filesystem>
 #include <memory>
@@ -21,6 +20,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "base/numbers.h"
 #include "base/os/end_limit.h"
 #include "base/os/host.h"
 #include "base/os/log_fields.h"
@@ -80,12 +80,6 @@ bool IsPlain(unsigned char c) {
   return c < 0x80 && (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.');
 }
 
-template <typename T>
-bool ParseAll(std::string_view text, T& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 ProgramEnd Usage(std::string message) { return {2, std::move(message)}; }
 
 // Returns what is wrong with the directories of an option; empty if nothing is.
@@ -102,14 +96,23 @@ std::string WrongIn(std::string_view option, const std::vector<std::string>& dir
   return "";
 }
 
+// Reads a count from 1; an empty text leaves `count` as it is. Returns what is wrong; empty if nothing is.
+std::string ReadCount(std::string_view option, const std::string& text, std::int64_t most,
+                      std::int64_t& count) {
+  if (text.empty()) return "";
+  const auto value = base::ParseNumber<std::int64_t>(text, 1, most);
+  if (!value)
+    return fmt::format("{}: '{}' is not a whole number from 1 to {}", option, base::Printable(text), most);
+  count = *value;
+  return "";
+}
+
 // Reads what each job may take. Returns what is wrong; empty if nothing is.
 std::string ReadAllowance(const Texts& texts, JobAllowance& allowance) {
-  if (const std::string& text = texts.job_processes;
-      !text.empty() && (!ParseAll(text, allowance.processes) || allowance.processes < 1 ||
-                        allowance.processes > kMostProcessesAllowed)) {
-    return fmt::format("--job-processes: '{}' is not a whole number from 1 to {}", base::Printable(text),
-                       kMostProcessesAllowed);
-  }
+  if (const std::string wrong =
+          ReadCount("--job-processes", texts.job_processes, kMostProcessesAllowed, allowance.processes);
+      !wrong.empty())
+    return wrong;
   if (texts.job_memory.empty()) return "";
   const auto bytes = base::ParseQuantity(base::Quantity::kBytes, texts.job_memory);
   if (!bytes.ok() || *bytes < static_cast<double>(kLeastMemoryAllowed) ||
@@ -159,9 +162,8 @@ std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
   options.coordinator = *std::move(coordinator);
   options.insecure = texts.access.insecure;
   options.devices = texts.devices;
-  if (!texts.slots.empty() &&
-      (!ParseAll(texts.slots, options.slots) || options.slots < 1 || options.slots > kMostSlots))
-    return Usage(fmt::format("--slots: '{}' is not a whole number from 1 to {}", texts.slots, kMostSlots));
+  if (std::string wrong = ReadCount("--slots", texts.slots, kMostSlots, options.slots); !wrong.empty())
+    return Usage(std::move(wrong));
   const std::string id = texts.name.empty() ? WorkerIdOf(base::HostName()) : texts.name;
   if (id.size() > kMaxId || !std::all_of(id.begin(), id.end(), IsPlain)) {
     return Usage(fmt::format("--name: a name has at most {} letters, digits, '-', '_' and '.'", kMaxId));

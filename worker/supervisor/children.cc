@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -14,6 +12,8 @@
 #include <sstream>
 #include <string>
 #include <system_error>
+
+#include "base/numbers.h"
 
 namespace autocfg::worker {
 namespace {
@@ -54,14 +54,12 @@ std::multimap<pid_t, pid_t> ScannedProcesses() {
   std::error_code error;
   for (fs::directory_iterator process("/proc", error), end; !error && process != end;
        process.increment(error)) {
-    const std::string name = process->path().filename().string();
-    pid_t pid = 0;
-    const auto [rest, wrong] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (wrong != std::errc() || rest != name.data() + name.size()) continue;
+    const auto pid = base::ParseNumber<pid_t>(process->path().filename().string());
+    if (!pid) continue;
     std::ifstream file(process->path() / "stat");
     std::string stat;
     std::getline(file, stat, '\0');
-    if (const pid_t parent = ParentIn(stat); parent != 0) processes.emplace(parent, pid);
+    if (const pid_t parent = ParentIn(stat); parent != 0) processes.emplace(parent, *pid);
   }
   return processes;
 }

@@ -1,8 +1,9 @@
 #include "worker/supervisor/orders.h"
 
-#include <charconv>
 #include <cstddef>
 #include <utility>
+
+#include "base/numbers.h"
 
 namespace autocfg::worker {
 namespace {
@@ -33,14 +34,11 @@ std::optional<RankCommand> DecodeRankCommand(std::string_view text) {
     text.remove_prefix(end + 1);
   }
   if (words.size() < kFirstArgument) return std::nullopt;
-  const std::string& number = words.front();
-  std::size_t arguments = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), arguments);
-  if (error != std::errc() || end != number.data() + number.size()) return std::nullopt;
-  if (arguments == 0 || arguments > words.size() - kFirstArgument) return std::nullopt;
+  const auto arguments = base::ParseNumber<std::size_t>(words.front(), 1, words.size() - kFirstArgument);
+  if (!arguments) return std::nullopt;
   if (!words[1].empty() && words[1] != kForeign) return std::nullopt;
   const auto first = words.begin() + kFirstArgument;
-  const auto variables = first + static_cast<std::ptrdiff_t>(arguments);
+  const auto variables = first + static_cast<std::ptrdiff_t>(*arguments);
   return RankCommand{{first, variables}, {variables, words.end()}, !words[1].empty(), words[2]};
 }
 

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/strings/numbers.h"
+#include "base/numbers.h"
 #include "fmt/format.h"
 #include "search/frameworks/settings/settings_forms.h"
 
@@ -153,11 +153,13 @@ std::map<std::string, ShellWord> SlurmEnvironment(const SlurmValues& directives)
   set(each, {"SLURM_NTASKS_PER_NODE"});
   set(find("--gpus-per-node"), {"SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"});
   set(find("--ntasks"), {"SLURM_NTASKS", "SLURM_NPROCS"});
-  std::int64_t count = 0, tasks = 0;
-  if (!variables.contains("SLURM_NTASKS") && nodes != nullptr && each != nullptr &&
-      absl::SimpleAtoi(nodes->text, &count) && absl::SimpleAtoi(each->text, &tasks)) {
+  const auto number = [](const SlurmValue* value) {
+    return value == nullptr ? std::nullopt : base::ParseNumber<std::int64_t>(value->text);
+  };
+  const auto count = number(nodes), tasks = number(each);
+  if (!variables.contains("SLURM_NTASKS") && count && tasks) {
     ShellWord word;
-    for (const char c : fmt::to_string(count * tasks))
+    for (const char c : fmt::to_string(*count * *tasks))
       word.push_back({.c = c, .at = each->value_at, .computed = true});
     variables["SLURM_NTASKS"] = variables["SLURM_NPROCS"] = std::move(word);
   }
@@ -199,7 +201,10 @@ void AddLaunch(const std::vector<FlagWord>& words, const SlurmValues& directives
   std::int64_t ranks = 0, nodes = 1;
   const auto number = [&](LaunchSize size, std::int64_t& into) {
     const auto found = sizes.find(size);
-    return found == sizes.end() || absl::SimpleAtoi(found->second.text, &into);
+    if (found == sizes.end()) return true;
+    const auto value = base::ParseNumber<std::int64_t>(found->second.text);
+    if (value) into = *value;
+    return value.has_value();
   };
   if (sizes.contains(LaunchSize::kRanks) && !sizes.contains(LaunchSize::kRanksOfNode)) {
     LaunchValue each = sizes[LaunchSize::kRanks];

@@ -1,12 +1,11 @@
 #include "search/frameworks/settings/settings.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <set>
 
-#include "absl/strings/numbers.h"
+#include "base/numbers.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -19,11 +18,10 @@ std::string ValueOf(const Setting& setting) { return fmt::format("{}", fmt::join
 
 // Returns a whole number, also one that is written 5e7; nothing for another text, or one above kMostSize.
 std::optional<std::int64_t> WholeOf(const std::string& text) {
-  double value = 0;
-  if (!absl::SimpleAtod(text, &value) || !(std::abs(value) <= static_cast<double>(kMostSize)) ||
-      value != std::floor(value))
-    return std::nullopt;
-  return static_cast<std::int64_t>(value);
+  constexpr double kMost = kMostSize;
+  const auto value = base::ParseNumber<double>(text, -kMost, kMost);
+  if (!value || *value != std::floor(*value)) return std::nullopt;
+  return static_cast<std::int64_t>(*value);
 }
 
 // Returns whether the name is `known` with one letter more, less or other, or with two that changed places.
@@ -109,13 +107,11 @@ const Setting* SettingReader::Misspelt(std::string_view name) const {
 double SettingReader::Real(std::string_view name, double otherwise) {
   const Setting* setting = Known(name);
   if (setting == nullptr) return otherwise;
-  double value = 0;
-  if (setting->values.size() != 1 || !absl::SimpleAtod(setting->values.front(), &value) ||
-      !std::isfinite(value) || value < 0) {
-    Fail(*setting, fmt::format("is '{}'; give a number", base::Printable(ValueOf(*setting))));
-    return otherwise;
+  if (setting->values.size() == 1) {
+    if (const auto value = base::ParseNumber<double>(setting->values.front(), 0)) return *value;
   }
-  return value;
+  Fail(*setting, fmt::format("is '{}'; give a number", base::Printable(ValueOf(*setting))));
+  return otherwise;
 }
 
 // Returns whether a word that cannot be known stands behind a flag, which takes no value.

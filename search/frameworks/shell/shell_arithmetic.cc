@@ -1,8 +1,8 @@
 #include "search/frameworks/shell/shell_arithmetic.h"
 
-#include <charconv>
 #include <string>
-#include <system_error>
+
+#include "base/numbers.h"
 
 namespace autocfg {
 
@@ -85,10 +85,7 @@ std::optional<std::int64_t> ShellArithmetic::Factor() {
     }
   }
   if (digits.size() > 1 && digits.front() == '0') return std::nullopt;  // octal
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (digits.empty() || error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
+  return base::ParseNumber<std::int64_t>(digits);
 }
 
 }  // namespace autocfg

@@ -1,20 +1,13 @@
 #include "search/frameworks/shell/shell_conditions.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <string_view>
-#include <system_error>
+
+#include "base/numbers.h"
 
 namespace autocfg {
 namespace {
-
-std::optional<std::int64_t> NumberOf(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 std::optional<bool> Compared(std::string_view left, std::string_view how, std::string_view right,
                              bool patterns) {
@@ -22,7 +15,7 @@ std::optional<bool> Compared(std::string_view left, std::string_view how, std::s
     if (patterns && right.find_first_of("*?[") != std::string_view::npos) return std::nullopt;
     return (left == right) == (how != "!=");
   }
-  const auto a = NumberOf(left), b = NumberOf(right);
+  const auto a = base::ParseNumber<std::int64_t>(left), b = base::ParseNumber<std::int64_t>(right);
   if (!a || !b) return std::nullopt;
   if (how == "-eq") return *a == *b;
   if (how == "-ne") return *a != *b;

@@ -1,7 +1,7 @@
 // torchtitan's TOML. Defaults: torchtitan/config/job_config.py of the release that the writer follows.
 #include <algorithm>
 
-#include "absl/strings/numbers.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/frameworks/torchtitan/torchtitan.h"
@@ -112,9 +112,9 @@ void ReadTorchtitanRecompute(SettingReader& read, RunDraft& run) {
   if (mode == torchtitan::kFullRecompute) {
     plan.recompute = Recompute::kFull;
   } else if (mode == "selective") {
-    std::int64_t every = 0;
+    const std::int64_t every = base::ParseNumber<std::int64_t>(option, 1).value_or(0);
     const std::int64_t stages = plan.pp * plan.virtual_stages;
-    if (absl::SimpleAtoi(option, &every) && every > 0 && run.model.layers / stages / every > 0) {
+    if (every > 0 && run.model.layers / stages / every > 0) {
       plan.recompute = Recompute::kFull;
       plan.recompute_layers = every == 1 ? 0 : run.model.layers / stages / every;
       read.Note(fmt::format("{} is selective: {} is recomputed, read as recompute={}", torchtitan::kRecompute,
