@@ -3,12 +3,9 @@
 // Exit status: 0 if ended by SIGTERM or SIGINT; 2 if it could not start; 70 if a part of it did not end in
 // time. In the last two cases with one line on standard error.
 #include <grpc/support/log.h>
-#include <semaphore.h>
-#include <signal.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -19,7 +16,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "base/os/end_limit.h"
+#include "base/os/end_signals.h"
 #include "base/os/process.h"
 #include "base/os/process_limits.h"
 #include "base/os/streams/standard_streams.h"
@@ -48,7 +45,6 @@ constexpr int kExitDone = 0;
 constexpr int kExitUsage = 2;
 constexpr int kExitForced = 70;
 // More than an orderly end takes, less than systemd and Kubernetes wait before they kill.
-constexpr int kEndLimitSeconds = 10;
 constexpr double kShortestLeaseSeconds = 0.1;
 constexpr double kLongestLeaseSeconds = 3600;
 
@@ -74,53 +70,6 @@ int Fail(const absl::Status& status) { return Fail(std::string(status.message())
 
 // gRPC's own log is only for debugging gRPC.
 void LogGrpc(gpr_log_func_args* args) { spdlog::debug("grpc: {}", args->message); }
-
-// The first SIGTERM or SIGINT, and the time limit that starts with it. Handlers, not sigwait: they act
-// whatever the program does, also while it starts. There is one such object.
-class EndSignal {
- public:
-  EndSignal() {
-    sem_init(&came, /*pshared=*/0, 0);
-    base::PrepareEndLimit(
-        {.program = "autocfg-server", .seconds = kEndLimitSeconds, .exit_status = kExitForced});
-    struct sigaction action {};
-    action.sa_handler = Handle;
-    action.sa_flags = SA_RESTART;
-    sigemptyset(&action.sa_mask);
-    sigset_t unblocked;
-    sigemptyset(&unblocked);
-    for (const int each : kSignals) {
-      sigaddset(&action.sa_mask, each);
-      sigaddset(&unblocked, each);
-    }
-    for (const int each : kSignals) sigaction(each, &action, nullptr);
-    // The process that started this one may have left them blocked.
-    pthread_sigmask(SIG_UNBLOCK, &unblocked, nullptr);
-  }
-
-  // Waits for the signal and returns it.
-  int Wait() const {
-    while (sem_wait(&came) != 0) {  // interrupted by another signal
-    }
-    return number;
-  }
-
- private:
-  static constexpr int kSignals[] = {SIGTERM, SIGINT};
-
-  static void Handle(int signal) {
-    const int error = errno;
-    base::StartEndLimit();
-    number = signal;
-    for (const int each : kSignals) std::signal(each, SIG_DFL);  // a second one ends the process immediately
-    sem_post(&came);
-    errno = error;
-  }
-
-  // A handler can reach only globals.
-  static inline sem_t came;
-  static inline volatile std::sig_atomic_t number = 0;
-};
 
 // The pages of --http, until it is destroyed.
 struct ServedPages {
@@ -210,7 +159,7 @@ absl::StatusOr<OwnerLimits> OwnerLimitsOf(const Args& args) {
                      .bytes = static_cast<std::int64_t>(bytes)};
 }
 
-int Serve(const Args& args, const EndSignal& end) {
+int Serve(const Args& args, const base::EndSignals& end) {
   const auto lease =
       ParseDuration("--lease-duration", args.lease_duration, kShortestLeaseSeconds, kLongestLeaseSeconds);
   if (!lease.ok()) return Fail(lease.status());
@@ -266,8 +215,7 @@ int Serve(const Args& args, const EndSignal& end) {
   base::ServiceManager manager;  // before the coordinator ends, whose loops it watches
   manager.Ready("listening on " + (*coordinator)->address());
   manager.WatchLoops([&] { return (*coordinator)->rounds(); });
-  const int signal = end.Wait();
-  spdlog::info("{}: ending", signal == SIGTERM ? "SIGTERM" : "SIGINT");
+  spdlog::info("{}: ending", base::EndSignals::Name(end.Wait()));
   manager.Stopping("ending; studies go on with the next start");
   pages->reset();
   (*coordinator)->Shutdown();
@@ -280,7 +228,7 @@ int Main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   base::FailWritesBeyondFileSizeLimit();
   base::RaiseDescriptorLimit();
-  const EndSignal end;
+  const base::EndSignals end({.program = kProgram, .exit_status = kExitForced});
   base::SetUpLog(kProgram, base::LogLevel::kInfo);
   KeepGrpc();
   gpr_set_log_function(LogGrpc);

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -20,6 +19,7 @@
 
 #include "base/numbers.h"
 #include "base/os/cpus.h"
+#include "base/os/end_signals.h"
 #include "base/os/host.h"
 #include "base/os/process.h"
 #include "base/os/process_limits.h"
@@ -87,12 +87,6 @@ void PinTo(const std::vector<int>& cpus) {
   }
 }
 
-// A rank of a run with checkpoints ends when its launcher says so, after a step and its checkpoint. Slurm,
-// and systemd by default, send SIGTERM to all processes of a job; a terminal sends SIGHUP when it closes.
-void IgnoreEndSignals() {
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_IGN);
-}
-
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kProgressPeriod{200};  // of a calibration
 constexpr int kMostOpTimes = 64;  // in a message, whose size is limited (proto/rank_messages.h)
@@ -104,7 +98,10 @@ v1::RankMessage RunJob(LauncherChannel& channel) {
   if (spec.has_train()) {
     const TrainConfig config = ParseTrainSpec(spec.train());
     CheckTrainConfig(config, spec.world_size());
-    if (!config.checkpoint_path.empty()) IgnoreEndSignals();
+    // A rank of a run with checkpoints ends when its launcher says so, after a step and its checkpoint.
+    // Slurm, and systemd by default, send SIGTERM to all processes of a job; a terminal sends SIGHUP when it
+    // closes.
+    if (!config.checkpoint_path.empty()) base::EndSignals::Ignore();
     Backend backend = CreateTrainBackend(DeviceOf(spec), channel, config);
     *message.mutable_train_result() = Train(
         config, spec.rank(), spec.world_size(), backend,

@@ -1,11 +1,8 @@
 #include "worker/program/program.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <exception>
 #include <filesystem>
@@ -18,10 +15,8 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "base/numbers.h"
-#include "base/os/end_limit.h"
+#include "base/os/end_signals.h"
 #include "base/os/host.h"
 #include "base/os/log_fields.h"
 #include "base/os/process.h"
@@ -206,63 +201,32 @@ int Fail(const absl::Status& status) {
   return Fail(wrong ? kExitUsage : kExitUnreachable, std::string(status.message()));
 }
 
-// Receives SIGTERM and SIGINT in its own thread. Create it before any other thread, so that all inherit the
-// blocked signals.
-class Signals {
+int EndedBy(const base::EndSignals& signals) {
+  spdlog::info("{}: ending", base::EndSignals::Name(signals.Wait()));
+  return kExitDone;
+}
+
+// Stops the worker at the first signal, or immediately if one has come already, and tells the service
+// manager.
+class StopAtSignal {
  public:
-  Signals() {
-    sigemptyset(&set_);
-    sigaddset(&set_, SIGTERM);
-    sigaddset(&set_, SIGINT);
-    base::PrepareEndLimit(
-        {.program = "autocfg-worker", .seconds = kEndLimitSeconds, .exit_status = kExitInternal});
-    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
-    thread_ = std::thread([this] {
-      int signal = 0;
-      while (sigwait(&set_, &signal) != 0) {
-      }
-      base::StartEndLimit();
-      if (!over_) spdlog::info("{}: ending", signal == SIGTERM ? "SIGTERM" : "SIGINT");
-      End();
-    });
-  }
-  ~Signals() {
-    over_ = true;
-    // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): the thread waits for the signal and receives it
-    pthread_kill(thread_.native_handle(), SIGTERM);
+  StopAtSignal(const base::EndSignals& signals, Worker& worker, base::ServiceManager& manager)
+      : signals_(signals), thread_([&] {
+          const int signal = signals.Wait();
+          if (signal == 0) return;
+          spdlog::info("{}: ending", base::EndSignals::Name(signal));
+          manager.Stopping("ending; its jobs go back to the queue");
+          worker.Stop();
+        }) {}
+  ~StopAtSignal() {
+    signals_.StopWaiting();
     thread_.join();
   }
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
-
-  const std::atomic<bool>& came() const { return came_; }
-
-  // Stops the worker when a signal arrives, or immediately if one already has, and tells the service manager.
-  // Both must outlive this object.
-  void StopWith(Worker& worker, base::ServiceManager& manager) {
-    absl::MutexLock lock(&mutex_);
-    worker_ = &worker;
-    manager_ = &manager;
-    if (came_) StopBoth();
-  }
+  StopAtSignal(const StopAtSignal&) = delete;
+  StopAtSignal& operator=(const StopAtSignal&) = delete;
 
  private:
-  void End() {
-    absl::MutexLock lock(&mutex_);
-    came_ = true;
-    if (worker_ != nullptr) StopBoth();
-  }
-  void StopBoth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    manager_->Stopping("ending; its jobs go back to the queue");
-    worker_->Stop();
-  }
-
-  sigset_t set_;
-  std::atomic<bool> came_{false};
-  std::atomic<bool> over_{false};  // set by the destructor, whose own SIGTERM is not logged
-  absl::Mutex mutex_;
-  Worker* worker_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  base::ServiceManager* manager_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  const base::EndSignals& signals_;
   std::thread thread_;
 };
 
@@ -347,6 +311,9 @@ int RunWorker(const ProgramOptions& program) {
   if (const absl::Status status = LoadOffer(program, options.engines); !status.ok())
     return Fail(kExitUsage, std::string(status.message()));
 
+  const base::EndSignals signals(
+      {.program = kProgram, .limit_s = kEndLimitSeconds, .exit_status = kExitInternal});
+  options.cancel = &signals.flag();
   std::unique_ptr<Worker> worker;
   base::ServiceManager manager;  // these two are destroyed before the worker, whose loop they watch
   base::HeartbeatFile heartbeat;
@@ -354,10 +321,8 @@ int RunWorker(const ProgramOptions& program) {
     if (const absl::Status status = heartbeat.Prepare(program.heartbeat); !status.ok())
       return Fail(kExitUsage, fmt::format("--heartbeat: {}", std::string(status.message())));
   }
-  Signals signals;  // destroyed before all of them
-  options.cancel = &signals.came();
   auto started = Worker::Start(options);
-  if (!started.ok()) return signals.came() ? kExitDone : Fail(started.status());
+  if (!started.ok()) return signals.requested() ? EndedBy(signals) : Fail(started.status());
   worker = *std::move(started);
   const std::string registered = fmt::format(
       "registered with {} as {}: {} slot{} on {}", program.coordinator.target, program.name,
@@ -367,7 +332,7 @@ int RunWorker(const ProgramOptions& program) {
   const auto rounds = [&] { return worker->rounds(); };
   manager.WatchLoops(rounds);
   heartbeat.Start(rounds);
-  signals.StopWith(*worker, manager);
+  const StopAtSignal stop(signals, *worker, manager);
   // Superseded: the worker has already logged the error.
   const absl::Status ended = worker->WaitUntilEnded();
   manager.Stopping(ended.ok() ? "drained" : "another worker has registered under its name");
