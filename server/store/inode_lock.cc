@@ -15,16 +15,12 @@
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
+#include "base/os/unique_fd.h"
 #include "fmt/format.h"
 #include "server/store/lock_file.h"
-#include "spdlog/spdlog.h"
 
 namespace autocfg::server {
 namespace {
-
-// The byte before those that SQLite locks, which begin at 1 GiB (sqlite3's PENDING_BYTE). A lock may lie
-// beyond the end of the file.
-constexpr off_t kLockedByte = (off_t{1} << 30) - 1;
 
 using Inode = std::pair<dev_t, ino_t>;
 
@@ -42,7 +38,7 @@ Held& ThisProcess() {
 // Returns true if the description of an open file (/proc/PID/fdinfo/FD) has this lock.
 bool HasLock(const std::filesystem::path& description, ino_t inode) {
   std::ifstream in(description);
-  const std::string file = fmt::format(":{} {} {}", inode, kLockedByte, kLockedByte);
+  const std::string file = fmt::format(":{} {} {}", inode, base::FileLock::kByte, base::FileLock::kByte);
   for (std::string line; std::getline(in, line);) {
     if (line.find("OFDLCK") != std::string::npos && line.ends_with(file)) return true;
   }
@@ -118,36 +114,25 @@ absl::StatusOr<InodeLock> InodeLock::Acquire(const std::string& path) {
   base::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!fd.ok() || ::fstat(fd.get(), &file) != 0) return cannot(errno);
   if (!S_ISREG(file.st_mode)) return NotRegular(path);
-  struct flock byte {};
-  byte.l_type = F_WRLCK;
-  byte.l_whence = SEEK_SET;
-  byte.l_start = kLockedByte;
-  byte.l_len = 1;
-  if (::fcntl(fd.get(), F_OFD_SETLK, &byte) != 0) {
-    if (errno == EAGAIN || errno == EACCES) return InUse(path, file);
-    if (errno != EINVAL) return FileError(errno, fmt::format("database {} cannot be locked", path));
-    spdlog::warn(
-        "database {}: this system has no open file description locks; only its lock file keeps other "
-        "processes "
-        "from it",
-        path);
-  }
+  base::FileLock taken(std::move(fd));
+  if (taken.error() == EWOULDBLOCK) return InUse(path, file);
+  if (!taken.held()) return FileError(taken.error(), fmt::format("database {} cannot be locked", path));
   held.inodes.insert({file.st_dev, file.st_ino});
-  return InodeLock(std::move(fd), file.st_dev, file.st_ino);
+  return InodeLock(std::move(taken), file.st_dev, file.st_ino);
 }
 
-InodeLock::InodeLock(base::UniqueFd fd, dev_t device, ino_t inode)
-    : fd_(std::move(fd)), device_(device), inode_(inode) {}
+InodeLock::InodeLock(base::FileLock lock, dev_t device, ino_t inode)
+    : lock_(std::move(lock)), device_(device), inode_(inode) {}
 
 InodeLock::InodeLock(InodeLock&& other) noexcept
-    : fd_(std::move(other.fd_)), device_(other.device_), inode_(other.inode_) {}
+    : lock_(std::move(other.lock_)), device_(other.device_), inode_(other.inode_) {}
 
 InodeLock::~InodeLock() {
-  if (!fd_.ok()) return;
+  if (!lock_.held()) return;
   Held& held = ThisProcess();
   absl::MutexLock lock(&held.mutex);
   held.inodes.erase({device_, inode_});
-  fd_.Reset();
+  lock_.Release();
 }
 
 }  // namespace autocfg::server

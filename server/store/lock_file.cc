@@ -1,7 +1,6 @@
 #include "server/store/lock_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/cord.h"
+#include "base/os/unique_fd.h"
 #include "fmt/format.h"
 
 namespace autocfg::server {
@@ -49,26 +49,25 @@ bool IsInUse(const absl::Status& status) { return status.GetPayload(kInUsePayloa
 
 absl::StatusOr<LockFile> LockFile::Acquire(const std::string& path, const std::string& what) {
   constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-  int fd = ::open(path.c_str(), kFlags | O_EXCL, 0600);
-  const bool made = fd >= 0;
-  if (!made) fd = ::open(path.c_str(), kFlags, 0600);
-  if (fd < 0) return FileError(errno, fmt::format("{} cannot be locked with {}", what, path));
-  LockFile lock(fd, made ? path : "");
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return FileError(errno, fmt::format("{} cannot be locked with {}", what, path));
-    char owner[32] = {};
-    const ssize_t length = ::pread(fd, owner, sizeof(owner) - 1, 0);
-    std::string name(owner, length > 0 ? static_cast<std::size_t>(length) : 0);
-    while (!name.empty() && name.back() == '\n') name.pop_back();
+  const auto cannot = [&](int error) {
+    return FileError(error, fmt::format("{} cannot be locked with {}", what, path));
+  };
+  base::UniqueFd file(::open(path.c_str(), kFlags | O_EXCL, 0600));
+  const bool made = file.ok();
+  if (!made) file = base::UniqueFd(::open(path.c_str(), kFlags, 0600));
+  base::FileLock lock(std::move(file));
+  if (lock.error() == EWOULDBLOCK) {
+    std::string owner;
+    std::ifstream(path) >> owner;
     return InUseError(fmt::format("{} is in use by process {}; wait for it, stop it, or choose another --db",
-                                  what, name.empty() ? "(unknown)" : name));
+                                  what, owner.empty() ? "(unknown)" : owner));
   }
+  if (!lock.held()) return cannot(lock.error());
   const std::string text = fmt::format("{}\n", ::getpid());
-  if (::ftruncate(fd, 0) != 0 ||
-      ::pwrite(fd, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
-    return FileError(errno, fmt::format("{} cannot be locked with {}", what, path));
-  }
-  return lock;
+  if (::ftruncate(lock.fd(), 0) != 0 ||
+      ::pwrite(lock.fd(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+    return cannot(errno);
+  return LockFile(std::move(lock), made ? path : "");
 }
 
 std::optional<pid_t> LockOwner(const std::string& path) {
@@ -88,21 +87,8 @@ std::optional<pid_t> LockOwner(const std::string& path) {
   return name.starts_with("autocfg") ? std::optional(owner) : std::nullopt;
 }
 
-LockFile::LockFile(LockFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), made_(std::move(other.made_)) {}
-
-LockFile& LockFile::operator=(LockFile&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  std::swap(made_, other.made_);
-  return *this;
-}
-
 void LockFile::RemoveIfMade() const {
-  if (fd_ >= 0 && !made_.empty()) ::unlink(made_.c_str());
-}
-
-LockFile::~LockFile() {
-  if (fd_ >= 0) ::close(fd_);
+  if (lock_.held() && !made_.empty()) ::unlink(made_.c_str());
 }
 
 }  // namespace autocfg::server

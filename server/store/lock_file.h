@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/os/file_lock.h"
 
 namespace autocfg::server {
 
@@ -22,14 +23,10 @@ class LockFile {
   // own the object needs a lock that does not depend on this file (InodeLock).
   void RemoveIfMade() const;
 
-  LockFile(LockFile&& other) noexcept;
-  LockFile& operator=(LockFile&& other) noexcept;
-  ~LockFile();  // Releases the lock. The file remains, because removing it could give the lock to two owners.
-
  private:
-  LockFile(int fd, std::string made) : fd_(fd), made_(std::move(made)) {}
-  int fd_ = -1;
-  std::string made_;  // the path, if the file is new; else empty
+  LockFile(base::FileLock lock, std::string made) : lock_(std::move(lock)), made_(std::move(made)) {}
+  base::FileLock lock_;  // the file remains: removing it could give the lock to two owners
+  std::string made_;     // the path, if the file is new; else empty
 };
 
 // Returns the process that holds the lock of a file, without taking it; nothing if none does, or if it is not

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "base/numbers.h"
+#include "base/os/unique_fd.h"
 #include "trainer/checkpoint/file.h"
 #include "trainer/layout/errors.h"
 
@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kPartial = ".partial";
 constexpr std::string_view kRemoved = ".removed";
+constexpr std::string_view kLock = ".lock";
 constexpr std::int64_t kMaxManifestBytes = 100'000'000;
 
 std::string StepPath(const std::string& directory, std::int64_t step) {
@@ -196,10 +197,11 @@ CheckpointDirectory::CheckpointDirectory(std::string path, bool resumes) : path_
     SyncDirectory(parent.string());
   }
   if (access(path_.c_str(), W_OK) != 0) RefuseOn("write to directory", path_, LastOsError());
-  held_ = base::UniqueFd(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!held_.ok()) RefuseOn("open", path_, LastOsError());
-  // Without effect on file systems that have no locks.
-  if (flock(held_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+  const std::string lock = (fs::path(path_) / kLock).string();
+  base::UniqueFd file(open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!file.ok()) RefuseOn("open", lock, LastOsError());
+  lock_ = base::FileLock(std::move(file));  // has no effect on file systems without locks
+  if (lock_.error() == EWOULDBLOCK)
     throw BadInput(fmt::format("another run writes checkpoints to {}; give another directory", path_));
   const std::vector<CheckpointPlace> places = PlacesIn(path_);
   for (const CheckpointPlace& place : places) {

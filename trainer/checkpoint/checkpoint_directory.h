@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/os/unique_fd.h"
+#include "base/os/file_lock.h"
 #include "trainer/checkpoint/manifest.h"
 
 namespace autocfg::trainer {
@@ -53,7 +53,7 @@ class CheckpointDirectory {
   void RemoveOlder(std::int64_t step) const;
 
   const std::string path_;
-  base::UniqueFd held_;
+  base::FileLock lock_;
 };
 
 // Returns true if `path` is the directory itself or lies directly in it.

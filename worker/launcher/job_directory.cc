@@ -1,8 +1,6 @@
 #include "worker/launcher/job_directory.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,19 +18,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kPrefix = "autocfg-job-";
+constexpr const char* kLock = ".lock";
 constexpr const char* kVariable = "UCX_POSIX_DIR";
 
-// Opens and locks the directory. Returns an empty UniqueFd if another process holds it or it is gone.
-base::UniqueFd Lock(const std::string& path) {
-  base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd.ok() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return base::UniqueFd();
-  // Another launcher may have removed the name between open and lock.
-  struct stat held {
-  }, named{};
-  if (::fstat(fd.get(), &held) != 0 || ::lstat(path.c_str(), &named) != 0 || held.st_ino != named.st_ino) {
-    return base::UniqueFd();
-  }
-  return fd;
+base::FileLock Lock(const std::string& file, int flags = 0) {
+  return base::FileLock(base::UniqueFd(::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600)));
 }
 
 void Remove(const std::string& path) {
@@ -45,8 +35,8 @@ void RemoveAbandoned(const std::string& parent) {
   std::error_code error;
   for (fs::directory_iterator entry(parent, error), end; !error && entry != end; entry.increment(error)) {
     if (entry->path().filename().string().rfind(kPrefix, 0) != 0) continue;
-    const base::UniqueFd lock = Lock(entry->path().string());
-    if (lock.ok()) Remove(entry->path().string());
+    const base::FileLock lock = Lock(entry->path() / kLock);
+    if (lock.held()) Remove(entry->path().string());
   }
 }
 
@@ -54,21 +44,22 @@ void RemoveAbandoned(const std::string& parent) {
 
 JobDirectory::JobDirectory(const std::string& parent) {
   RemoveAbandoned(parent);
-  // Another launcher may remove a new directory before it is locked. The next attempt uses a new name.
-  for (int attempt = 0; attempt < 10; ++attempt) {
-    std::string path = parent + "/" + kPrefix + "XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr) {
-      spdlog::error("cannot make a directory for the job in {}: {}; its ranks use UCX's default", parent,
-                    std::strerror(errno));
-      return;
-    }
-    base::UniqueFd lock = Lock(path);
-    if (!lock.ok()) continue;
-    path_ = std::move(path);
-    lock_ = std::move(lock);
-    return;
+  std::string path = parent + "/" + kPrefix + "XXXXXX";
+  int error = ::mkdtemp(path.data()) == nullptr ? errno : 0;
+  if (error == 0) {
+    // The file gets its name when it is locked: other launchers leave a directory without one alone.
+    const std::string unnamed = path + "/new";
+    lock_ = Lock(unnamed, O_CREAT | O_EXCL);
+    error = lock_.error();
+    if (error == 0 && ::rename(unnamed.c_str(), (path + "/" + kLock).c_str()) != 0) error = errno;
+    if (error != 0) Remove(path);
   }
-  spdlog::error("cannot keep a directory for the job in {}; its ranks use UCX's default", parent);
+  if (error == 0) {
+    path_ = std::move(path);
+  } else {
+    spdlog::error("cannot make a directory for the job in {}: {}; its ranks use UCX's default", parent,
+                  std::strerror(error));
+  }
 }
 
 JobDirectory::~JobDirectory() {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/os/unique_fd.h"
+#include "base/os/file_lock.h"
 
 namespace autocfg::worker {
 
@@ -30,7 +30,7 @@ class JobDirectory {
 
  private:
   std::string path_;
-  base::UniqueFd lock_;
+  base::FileLock lock_;
 };
 
 }  // namespace autocfg::worker

@@ -43,9 +43,11 @@ class Directory : public ::testing::Test {
     EXPECT_EQ(directory.Commit(ManifestOf(step)), Step(step));
   }
 
+  // Without the lock file.
   std::set<std::string> Names() const {
     std::set<std::string> names;
     for (const auto& entry : fs::directory_iterator(path_)) names.insert(entry.path().filename().string());
+    EXPECT_EQ(names.erase(".lock"), 1u);
     return names;
   }
 
