@@ -1,11 +1,11 @@
-// Accepts the connections of a server, in a thread of its own, and passes them on. Nothing that accept
-// reports ends it. In contrast, gRPC stops listening for good when accept fails once, which it does as soon
-// as the process has no free descriptor (gRPC 1.51).
+// Accepts the connections of a server, in a thread of its own, and passes them on. gRPC could do that, but
+// the one of Debian 12 and Ubuntu 24.04 (1.51) stops listening for good when accept fails once, which it does
+// as soon as the process has no free descriptor. Nothing that accept reports ends a Listener.
 //
-// Connections get descriptors below a bound only; a connection above it is closed at once. So the rest of
-// the process always finds free descriptors, and clients that are turned away learn it at once. Descriptors
-// are numbered from the lowest free number, so the number of a descriptor bounds how many connections there
-// are.
+// Connections get descriptors below a bound only; a connection above it is closed at once. gRPC has no such
+// bound. So the rest of the process always finds free descriptors, and clients that are turned away learn it
+// at once. Descriptors are numbered from the lowest free number, so the number of a descriptor bounds how
+// many connections there are.
 #pragma once
 
 #include <atomic>
