@@ -13,7 +13,7 @@ target_link_libraries(autocfg_client_package PRIVATE "$<BUILD_INTERFACE:autocfg_
   PUBLIC gRPC::grpc++ protobuf::libprotobuf absl::status absl::statusor absl::synchronization absl::time OpenSSL::Crypto Threads::Threads)
 target_include_directories(autocfg_client_package PRIVATE "$<BUILD_INTERFACE:${CMAKE_CURRENT_BINARY_DIR}>"
   INTERFACE "$<INSTALL_INTERFACE:include>")
-autocfg_unity(autocfg_client_package)
+autocfg_unity(autocfg_client_package ${AUTOCFG_UNITY_BATCH})
 autocfg_lightly_optimized(autocfg_client_package)
 
 include(CMakePackageConfigHelpers)

@@ -51,17 +51,21 @@ target_compile_options(autocfg_cuda_flags INTERFACE
 # then recompiles a batch instead of a file. The release preset sets it. The others do not: their edits compile one file, and they show
 # that each source compiles alone, as ./dev lint does.
 option(AUTOCFG_UNITY "Compile the sources of a library or test program in batches" OFF)
-set(AUTOCFG_UNITY_BATCH 16 CACHE STRING "Sources in a batch; smaller batches use more cores and less memory, larger ones less CPU time")
+set(AUTOCFG_UNITY_BATCH 40 CACHE STRING "Most sources of a library in a batch; smaller batches use more cores and less memory, larger ones less CPU time")
 mark_as_advanced(AUTOCFG_UNITY_BATCH)
 
-# autocfg_unity(TARGET): compiles its sources in batches if AUTOCFG_UNITY is on. Names in anonymous namespaces must differ within a target.
-function(autocfg_unity target)
+# autocfg_unity(TARGET MOST): compiles its sources in batches of equal size, MOST or less, if AUTOCFG_UNITY is on. Names in anonymous
+# namespaces must differ within a target.
+function(autocfg_unity target most)
   if(NOT AUTOCFG_UNITY)
     return()
   endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${AUTOCFG_UNITY_BATCH})
-  # Sources that change at every commit are compiled alone.
   get_target_property(sources ${target} SOURCES)
+  list(LENGTH sources count)
+  math(EXPR batches "(${count} + ${most} - 1) / ${most}")
+  math(EXPR batch "(${count} + ${batches} - 1) / ${batches}")
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
+  # Sources that change at every commit are compiled alone.
   list(FILTER sources INCLUDE REGEX "/build_id\\.cc$")
   set_property(SOURCE ${sources} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -93,7 +97,7 @@ function(autocfg_library name)
   endif()
   add_library(${name} STATIC ${sources})
   target_link_libraries(${name} PUBLIC autocfg_flags ${ARG_DEPS})
-  autocfg_unity(${name})
+  autocfg_unity(${name} ${AUTOCFG_UNITY_BATCH})
 endfunction()
 
 # Sets what a test needs to run under the sanitizer of the build, if there is one.
@@ -133,7 +137,7 @@ function(autocfg_tests name)
   add_executable(${name} ${sources})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   target_link_libraries(${name} PRIVATE autocfg_flags autocfg_build_paths ${ARG_DEPS} GTest::gmock_main)
-  autocfg_unity(${name})
+  autocfg_unity(${name} 16)  # few have more; a change of a test recompiles a batch
   autocfg_lightly_optimized(${name})
   if(AUTOCFG_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # With sanitizers, g++ gives false warnings about std::regex and std::function in the standard library's

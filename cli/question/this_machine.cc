@@ -53,7 +53,7 @@ absl::Status WithoutOpTimes(const PredictionQuestion& question, const ThisMachin
 // Returns whether the time of `op` says that of `other` well enough: they differ in one size at most, as ops
 // of a model with other microbatches or another tensor size do, and their work is not far apart. A search
 // estimates in the same way what its time budget leaves out.
-bool IsLike(const OpDesc& op, const OpDesc& other) {
+bool IsSameWork(const OpDesc& op, const OpDesc& other) {
   constexpr double kMostTimesApart = 16;
   if (op.kind != other.kind || op.dtype != other.dtype) return false;
   int apart = 0;
@@ -100,7 +100,7 @@ absl::StatusOr<Predictor> PredictorOfThisMachine(const PredictionQuestion& quest
   const auto first =
       std::find_if(ops.begin(), ops.end(), [](const OpDesc& op) { return !IsCommunication(op.kind); });
   if (first != ops.end() &&
-      std::none_of(timed.begin(), timed.end(), [&](const OpDesc& op) { return IsLike(op, *first); }))
+      std::none_of(timed.begin(), timed.end(), [&](const OpDesc& op) { return IsSameWork(op, *first); }))
     return WithoutOpTimes(question, options,
                           "no search here has timed an op like the one that takes most of this plan's time");
   const auto measured =

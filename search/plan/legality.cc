@@ -58,7 +58,7 @@ std::string ExplainTooManyRanks(const PlanCase& c) {
                      c.plan.pp, c.plan.dp, c.max_ranks, c.max_ranks);
 }
 
-constexpr std::array<Names, 3> kSplit = {"pp", "vpp", "split"};
+constexpr std::array<Names, 3> kSplitOptions = {"pp", "vpp", "split"};
 bool LayersNotDivisible(const PlanCase& c) {
   if (c.plan.split != SplitMode::kEven) return false;
   const std::optional<std::int64_t> stages = StagesWithLayers(c.plan, c.model.layers);
@@ -92,7 +92,7 @@ std::string ExplainFfnNotDivisible(const PlanCase& c) {
                      c.plan.tp, c.model.ffn_hidden);
 }
 
-constexpr std::array<Names, 2> kBatch = {"dp", "mbs"};
+constexpr std::array<Names, 2> kBatchOptions = {"dp", "mbs"};
 bool BatchNotDivisible(const PlanCase& c) {
   const std::int64_t batch = c.workload.global_batch;
   return batch % c.plan.dp != 0 || batch / c.plan.dp % c.plan.micro_batch != 0;
@@ -113,7 +113,7 @@ std::string ExplainInterleavedNeedsStages(const PlanCase& c) {
       "vpp=1",
       Name(c.plan.schedule), c.plan.virtual_stages, c.plan.pp);
 }
-constexpr std::array<Names, 2> kVirtualStages = {"schedule", "vpp"};
+constexpr std::array<Names, 2> kVirtualStagesOptions = {"schedule", "vpp"};
 bool VirtualStagesNeedInterleaved(const PlanCase& c) {
   return !TakesVirtualStages(c.plan.schedule) && c.plan.virtual_stages > 1;
 }
@@ -210,18 +210,18 @@ std::string ExplainDpNotDivisible(const PlanCase& c) {
 constexpr LegalityRule kRules[] = {
     {IllegalReason::kSizeNotPositive, "size_not_positive", kSizes, SizeNotPositive, ExplainSizeNotPositive},
     {IllegalReason::kTooManyRanks, "too_many_ranks", kMesh, TooManyRanks, ExplainTooManyRanks},
-    {IllegalReason::kLayersNotDivisible, "layers_not_divisible", kSplit, LayersNotDivisible,
+    {IllegalReason::kLayersNotDivisible, "layers_not_divisible", kSplitOptions, LayersNotDivisible,
      ExplainLayersNotDivisible},
     {IllegalReason::kHeadsNotDivisible, "heads_not_divisible", kTp, HeadsNotDivisible,
      ExplainHeadsNotDivisible},
     {IllegalReason::kKvHeadsNotDivisible, "kv_heads_not_divisible", kTp, KvHeadsNotDivisible,
      ExplainKvHeadsNotDivisible},
     {IllegalReason::kFfnNotDivisible, "ffn_not_divisible", kTp, FfnNotDivisible, ExplainFfnNotDivisible},
-    {IllegalReason::kBatchNotDivisible, "batch_not_divisible", kBatch, BatchNotDivisible,
+    {IllegalReason::kBatchNotDivisible, "batch_not_divisible", kBatchOptions, BatchNotDivisible,
      ExplainBatchNotDivisible},
     {IllegalReason::kInterleavedNeedsStages, "interleaved_needs_stages", kInterleaving,
      InterleavedNeedsStages, ExplainInterleavedNeedsStages},
-    {IllegalReason::kVirtualStagesNeedInterleaved, "virtual_stages_need_interleaved", kVirtualStages,
+    {IllegalReason::kVirtualStagesNeedInterleaved, "virtual_stages_need_interleaved", kVirtualStagesOptions,
      VirtualStagesNeedInterleaved, ExplainVirtualStagesNeedInterleaved},
     {IllegalReason::kMicrobatchesNotMultipleOfStages, "microbatches_not_multiple_of_stages", kMicrobatches,
      MicrobatchesNotMultipleOfStages, ExplainMicrobatchesNotMultipleOfStages},
@@ -229,7 +229,7 @@ constexpr LegalityRule kRules[] = {
      ExplainParamOverlapNeedsZero},
     {IllegalReason::kZero2WithPipeline, "zero2_with_pipeline", kZero, Zero2WithPipeline,
      ExplainZero2WithPipeline},
-    {IllegalReason::kSplitDoesNotAddUp, "split_does_not_add_up", kSplit, SplitDoesNotAddUp,
+    {IllegalReason::kSplitDoesNotAddUp, "split_does_not_add_up", kSplitOptions, SplitDoesNotAddUp,
      ExplainSplitDoesNotAddUp},
     {IllegalReason::kRecomputeLayersTooMany, "recompute_layers_too_many", kRecompute, RecomputeLayersTooMany,
      ExplainRecomputeLayersTooMany},

@@ -13,7 +13,7 @@
 namespace autocfg {
 namespace {
 
-absl::Status Bad(std::string_view problem) {
+absl::Status BadPlan(std::string_view problem) {
   return base::SubjectError(absl::StatusCode::kInvalidArgument, "plan", problem);
 }
 
@@ -69,7 +69,7 @@ absl::Status SetPlanOption(ParallelPlan& plan, std::string_view name, std::strin
 }
 
 absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text, PlanOptionTable options) {
-  if (WithoutBlanks(text).empty()) return Bad("it is empty; give it as tp=2,pp=1,dp=2,mbs=1");
+  if (WithoutBlanks(text).empty()) return BadPlan("it is empty; give it as tp=2,pp=1,dp=2,mbs=1");
   ParallelPlan plan;
   std::set<std::string_view> named;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -78,8 +78,8 @@ absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text, PlanOptionTabl
     begin = end + 1;
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos) {
-      return Bad(fmt::format("'{}' {}; write tp=2,pp=1", base::Printable(part.empty() ? text : part),
-                             part.empty() ? "has an empty part" : "is not of the form option=value"));
+      return BadPlan(fmt::format("'{}' {}; write tp=2,pp=1", base::Printable(part.empty() ? text : part),
+                                 part.empty() ? "has an empty part" : "is not of the form option=value"));
     }
     const std::string_view name = WithoutBlanks(part.substr(0, equals));
     const std::string_view value = WithoutBlanks(part.substr(equals + 1));
