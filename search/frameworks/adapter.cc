@@ -32,7 +32,10 @@ std::string WhyNotExpressible(std::span<const LegalityRule> rules, const PlanCas
 }
 
 bool HasLineThatBegins(std::string_view text, std::string_view with) {
-  return text.starts_with(with) || text.find("\n" + std::string(with)) != std::string_view::npos;
+  for (std::size_t at = text.find(with); at != std::string_view::npos; at = text.find(with, at + 1)) {
+    if (at == 0 || text[at - 1] == '\n') return true;
+  }
+  return false;
 }
 
 }  // namespace autocfg
