@@ -128,7 +128,7 @@ TEST_F(StudyReportTest, TimelinesAreThoseOfTheTwoBestPlans) {
 
 // A space of far more plans than a page shows.
 TEST_F(StudyReportTest, TenThousandPlansStayBelowThreeMegabytes) {
-  const StudyReport report = Report(Study(PredictedSpec("h100-sxm:8x8", 256)));
+  const StudyReport report = Report(Study(PredictedSpec("h100-sxm:64x8", 1536)));
   ASSERT_GE(report.plans.size(), kMostReportPlans);
   EXPECT_LE(report.plans.size(), kMostReportPlans + 200);
   EXPECT_GT(report.plans_in_all, static_cast<std::int64_t>(report.plans.size()));
