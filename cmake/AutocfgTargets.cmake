@@ -51,7 +51,7 @@ target_compile_options(autocfg_cuda_flags INTERFACE
 # then recompiles a batch instead of a file. The release preset sets it. The others do not: their edits compile one file, and they show
 # that each source compiles alone, as ./dev lint does.
 option(AUTOCFG_UNITY "Compile the sources of a library or test program in batches" OFF)
-set(AUTOCFG_UNITY_BATCH 40 CACHE STRING "Most sources of a library in a batch; smaller batches use more cores and less memory, larger ones less CPU time")
+set(AUTOCFG_UNITY_BATCH 16 CACHE STRING "Most sources of a library in a batch; smaller batches use more cores and less memory, larger ones less CPU time")
 mark_as_advanced(AUTOCFG_UNITY_BATCH)
 
 # autocfg_unity(TARGET MOST): compiles its sources in batches of equal size, MOST or less, if AUTOCFG_UNITY is on. Names in anonymous
@@ -137,7 +137,7 @@ function(autocfg_tests name)
   add_executable(${name} ${sources})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   target_link_libraries(${name} PRIVATE autocfg_flags autocfg_build_paths ${ARG_DEPS} GTest::gmock_main)
-  autocfg_unity(${name} 16)  # few have more; a change of a test recompiles a batch
+  autocfg_unity(${name} ${AUTOCFG_UNITY_BATCH})
   autocfg_lightly_optimized(${name})
   if(AUTOCFG_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # With sanitizers, g++ gives false warnings about std::regex and std::function in the standard library's
