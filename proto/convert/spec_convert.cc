@@ -121,12 +121,12 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
     AUTOCFG_RETURN_IF_ERROR(FieldsFromMessage("cluster", DeviceFields(), in.device(), device));
     AUTOCFG_RETURN_IF_ERROR(
         FieldsFromMessage("cluster", EfficiencyFields(), in.device().efficiency(), device.efficiency));
-    for (const auto& [name, rate] : in.device().flops_per_s()) {
+    for (const auto& entry : in.device().flops_per_s()) {
       const auto field = std::find_if(RateFields().begin(), RateFields().end(),
-                                      [&name](const auto& row) { return row.name == name; });
+                                      [&](const auto& row) { return row.name == entry.first; });
       if (field == RateFields().end())
-        return base::InvalidArgument("cluster", "flops_per_s: " + UnknownPrecision(name));
-      field->Set(device, rate);
+        return base::InvalidArgument("cluster", "flops_per_s: " + UnknownPrecision(entry.first));
+      field->Set(device, entry.second);
     }
     cluster.groups.push_back(std::move(group));
   }
