@@ -57,7 +57,7 @@ class Collector {
     const bool look = pace_.PlansLeft(first) == 0;
     if (look) pace_.Looked();
     if (!before_(look)) return false;
-    pace_.Passed(first, 1);
+    pace_.Passed(first, static_cast<std::int64_t>(alternatives.size()));
     Begin(alternatives.front());
     ++legal_;
     FeasiblePlan plan{.first_other = static_cast<std::uint32_t>(into_.others.size())};
@@ -65,13 +65,13 @@ class Collector {
     std::int64_t least_bytes = kNoBytes;  // of all alternatives with the most recompute
     std::optional<ParallelPlan> largest;  // the plan that does not fit
     std::optional<std::size_t> hint;
-    // Overlapped and scattered messages take no less memory than others: what the last alternative with other
-    // messages says.
+    // Overlapped and scattered messages take no less memory than plain ones, so those with the same split
+    // begin where the last alternative with plain messages ended.
     const ParallelPlan* plain = nullptr;
     bool plain_fits = false;
     std::size_t plain_least = 0;
     for (const auto& [open, values] : alternatives) {
-      const bool after_plain = plain != nullptr && plain->stage() == open.stage();
+      const bool after_plain = plain != nullptr && plain->split == open.split;
       if (after_plain && !plain_fits) continue;
       run_.Set(open, values);
       const std::size_t last = values.size() - 1,
@@ -136,8 +136,7 @@ class Collector {
     previous_ = plan;
   }
 
-  // Of a plan whose balanced split is one that the space has: plans that recompute more than this one also
-  // recompute more than its twin.
+  // Plans that recompute more than a duplicate also recompute more than its twin.
   void PassDuplicate(std::size_t least, const SearchSpace::RecomputeValue& value) {
     if (value.mode == Recompute::kSelective) return;
     if (const std::int32_t twin = FindInGroup(run_.At(least)); twin != kNoPlan) less_ = twin;

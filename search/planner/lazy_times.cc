@@ -49,6 +49,10 @@ double TakeFastestChoice(CostModel& costs, FeasiblePlans& feasible, std::size_t 
   };
   add(plan.choice, nullptr);
   for (PlanChoice& other : others) add(other, &other);
+  // A choice with an op that has no time is not slower: nobody knows.
+  for (const Candidate& candidate : candidates) {
+    if (!std::isfinite(candidate.at_least_s)) return candidate.at_least_s;
+  }
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.at_least_s < b.at_least_s; });
   double least_s = std::numeric_limits<double>::infinity();

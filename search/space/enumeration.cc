@@ -415,7 +415,9 @@ class SearchSpace::Enumeration {
       return;
     }
     const std::span<const RecomputeValue> legal = LegalDepths(split, depths, last_broken);
-    if (!legal.empty()) alternatives_.push_back({plan_, legal});
+    if (legal.empty()) return;
+    SetDepth(legal.front());
+    alternatives_.push_back({plan_, legal});
   }
 
   // Sets each value of the option that is neither redundant nor covered in the plan at hand, the default
@@ -486,7 +488,7 @@ class SearchSpace::Enumeration {
   const GoOn& go_on_;
   VisitIllegal visit_illegal_;      // empty: illegal plans are counted only
   std::int64_t looked_, made_ = 0;  // cases, splits
-  // Of the layout at hand, by attention, then by its splits.
+  // Depths of the layout at hand, by attention, then by its splits.
   struct LegalValues {
     bool made = false;
     std::vector<RecomputeValue> values;

@@ -219,8 +219,8 @@ void SearchSpace::SetVariantDefaults() {
       if (!searched || !option.parse(option, value, plan).ok() || option.equal(plan, defaults)) continue;
       if (CheckAllowed(plan).ok()) axis.values.push_back(std::move(plan));
     }
-    axis.leaves_out_covered = option.covered != nullptr && axis.values.size() > 1;
     axis.derived = option.derived && axis.values.size() > 1;
+    axis.leaves_out_covered = option.covered != nullptr && axis.values.size() > 1 && !axis.derived;
     variants_.push_back(std::move(axis));
   }
 }

@@ -225,6 +225,26 @@ TEST(Shortlist, MissingTimeIsAnError) {
   EXPECT_EQ(PredictTimes(costs, plans).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+// Messages in parts take an unknown time.
+class UnknownParts final : public OpTimeModel {
+ public:
+  double Seconds(const OpDesc& op, const ParallelPlan& plan) const override {
+    return op.kind == OpKind::kSend && plan.scatter_gather ? std::numeric_limits<double>::infinity()
+                                                           : NominalTimes().Seconds(op);
+  }
+};
+
+// A choice of a derived option without a time is no slower one.
+TEST(Shortlist, MissingTimeOfAChoiceIsAnError) {
+  const Problem problem;
+  const auto space = SearchSpace::Create(problem.model, problem.workload, 8, {{"sp", {"0"}}, {"zero", {"0"}}},
+                                         {.predict_only = true});
+  ASSERT_TRUE(space.ok()) << space.status();
+  CostModel costs(problem.model, problem.workload, problem.cluster, std::make_shared<const UnknownParts>());
+  FeasiblePlans plans = *FindFeasiblePlans(*space, costs, kAnyMemory);
+  EXPECT_EQ(PredictTimes(costs, plans).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(FeasiblePlans, EndWithTheBudget) {
   const Problem problem;
   const SearchSpace space = problem.Space();
