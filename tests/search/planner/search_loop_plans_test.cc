@@ -49,11 +49,14 @@ TEST(SearchLoop, SplitsAreDefinite) {
 
   // Other times give other splits: with a nearly free output layer, even splits remain if the layers are
   // divisible.
-  auto made = SearchLoop::Create(SmallGpt(12, 128, 8, 20000), Fp32(16, 32), LocalRanks(8), {}, {});
+  auto made = SearchLoop::Create(SmallGpt(12, 128, 8, 20000), Fp32(16, 32), LocalRanks(8),
+                                 {{"split", {"even", "auto"}}}, {});
   ASSERT_TRUE(made.ok()) << made.status();
   SearchLoop again = *std::move(made);
+  const std::int64_t before = again.counts().enumerated;
   ASSERT_TRUE(again.SetCalibration(std::make_shared<const FlatTimes>(), 0).ok());
   const SearchCounts& counts = again.counts();
+  EXPECT_LT(counts.enumerated, before) << "more of them are the even one again";
   EXPECT_EQ(counts.enumerated, counts.illegal + counts.out_of_memory + counts.predicted);
   for (const RankedPlan& r : again.Ranking(kAll)) {
     if (r.plan.recompute == Recompute::kNone && 12 % (r.plan.pp * r.plan.virtual_stages) == 0) {

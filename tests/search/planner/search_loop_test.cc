@@ -15,6 +15,7 @@
 #include "search/cost/op_times/nominal_times.h"
 #include "tests/search/cost/synthetic_device.h"
 #include "tests/search/planner/made_up_study.h"
+#include "tests/search/space/small_spaces.h"
 
 namespace autocfg {
 namespace {
@@ -32,10 +33,10 @@ using test::SyntheticDevice;
 using ::testing::HasSubstr;
 
 TEST(SearchLoop, CountsAddUp) {
-  SearchLoop loop = Loop();
+  SearchLoop loop = Loop({}, LocalRanks(8), Fp32(16, 32), test::EveryDerivedValue());
   const SearchCounts before = loop.counts();
   EXPECT_EQ(loop.phase(), SearchPhase::kCalibrating);
-  EXPECT_GT(before.predicted, 100);
+  EXPECT_GT(before.predicted, 500);
   EXPECT_EQ(before.enumerated, before.illegal + before.out_of_memory + before.predicted);
   EXPECT_EQ(before.evaluated, 0);
   EXPECT_TRUE(loop.Next().empty());

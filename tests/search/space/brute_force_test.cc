@@ -159,7 +159,7 @@ struct BruteForce {
     SearchSpace::Counts counts;
     std::vector<ParallelPlan> plans = Legal(space, &counts);
     for (const ParallelPlan& plan : plans) EXPECT_EQ(Canonical(plan), plan);
-    // Of derived options, a plan has the first values that are legal.
+    // A plan has the first legal values of its derived options.
     for (ParallelPlan& plan : plans) {
       if (!legal.contains(plan)) plan.split = SplitMode::kEven;
     }
