@@ -41,8 +41,8 @@ struct PlanOption {
   // A search that `--space` does not tell otherwise goes through every value that it can predict or run;
   // false: its default alone.
   bool searched = false;
-  // A search does not go through its values: it takes the fastest one of each plan, which depends on the
-  // plan's other options alone. `--space` may name values to go through.
+  // A search does not go through its values: of plans that are else the same, it takes the fastest one that
+  // fits. Other values than the default take no less memory. `--space` may name values to go through.
   bool derived = false;
   // Searched only on clusters whose collectives run beside computes (HidesCollectives).
   bool needs_hiding = false;

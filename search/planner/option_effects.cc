@@ -94,7 +94,7 @@ std::optional<ParallelPlan> FastestOther(CostModel& costs, FeasiblePlans& feasib
         OtherSizes(choice.plan, best) | survey.differs[static_cast<std::size_t>(choice.plan.variant)];
     return (bits >> option) % 2 != 0;
   };
-  // Of the plan's choices, which differ in derived options alone.
+  // The choices of a plan differ in derived options alone.
   const bool derived = PlanOptions()[option].derived;
   const auto some_differ = [&](std::size_t i) {
     const std::span<const PlanChoice> others = feasible.OthersOf(feasible.plans[i]);

@@ -43,8 +43,8 @@ class SearchSpace {
  public:
   // Axes are the options of the table, by their text or JSON names. Axes that are not named take: tp, pp, dp
   // the divisors of `ranks`; mbs the divisors of the global batch; schedule all that can be predicted or run;
-  // vpp 1 (gpipe, 1f1b) and the divisors of the layers from 2 on (interleaved); every
-  // other option its default, or all values if its row says so (PlanOption::searched, needs_hiding).
+  // vpp 1 (gpipe, 1f1b) and the divisors of the layers from 2 on (interleaved); every other option its
+  // default, or all values if its row says so (PlanOption::searched, needs_hiding).
   //
   // split, recompute and the options whose row says so (PlanOption::derived) are derived unless they are
   // named: a plan of the space leaves them open, and the caller chooses (Alternative). The splits are even
@@ -53,8 +53,8 @@ class SearchSpace {
   //
   // A value may be a range (axis_ranges.h): "1-4", or alone "<=4", ">=2", "<8", ">1". Of a size it holds
   // those that the axis takes if it is not named (dp_shard: divisors of `ranks`), else the choices of the
-  // row. recompute also takes "full:*": full:K for every K as above, and full. Named values of
-  // derived options are enumerated as those of other options are.
+  // row. recompute also takes "full:*": full:K for every K as above, and full. Named values of derived
+  // options are enumerated as those of other options are.
   //
   // InvalidArgument, with the subject "space", names an unknown axis (with the nearest names), an axis named
   // twice, a value that it does not take, sizes none of which make up `ranks`, or schedules none of which go
