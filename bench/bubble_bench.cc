@@ -81,7 +81,7 @@ double Run(const ModelSpec& model, const Workload& workload, const ParallelPlan&
   config.workload = workload;
   config.plan = plan;
   config.lr.steps = 1;
-  for (const OpTime& time : PlanOpTimes(model, workload, plan, times))
+  for (const OpTime& time : PlanOpTimes({model, workload, plan}, times))
     config.op_times.emplace(time.op, time.seconds);
 
   const int ranks = static_cast<int>(RankCount(plan));
@@ -117,8 +117,8 @@ nlohmann::json Measure(const char* schedule, const ParallelPlan& plan, std::int6
                        const ClusterSpec& cluster, const std::shared_ptr<const OpTimeModel>& cluster_times) {
   const ModelSpec model = Gpt();
   const Workload workload = Batch(microbatches);
-  std::vector<OpDesc> layer = LayerForwardOps(model, workload, plan);
-  const std::vector<OpDesc> backward = LayerBackwardOps(model, workload, plan, /*accumulate=*/true);
+  std::vector<OpDesc> layer = LayerForwardOps({model, workload, plan});
+  const std::vector<OpDesc> backward = LayerBackwardOps({model, workload, plan}, /*accumulate=*/true);
   layer.insert(layer.end(), backward.begin(), backward.end());
 
   nlohmann::json row = {{"schedule", schedule},
@@ -135,11 +135,11 @@ nlohmann::json Measure(const char* schedule, const ParallelPlan& plan, std::int6
     const std::int64_t layers_run =
         microbatches * model.layers / plan.pp;  // of a rank; pp divides the layers
     const double ideal_s = static_cast<double>(layers_run) * Sum(layer, *times, plan);
-    CostModel costs(model, workload, cluster, times);
+    CostModel costs({model, workload, cluster}, times);
     nlohmann::json figures = {{"paced", Run(model, workload, run, *times) / ideal_s - 1},
                               {"simulated", costs.Trace(run).step_time_s / ideal_s - 1}};
     if (SplitsBackward(plan) && !messages) {
-      const double weights_s = Sum(LayerWeightGradientOps(model, workload, plan, true), *times, plan);
+      const double weights_s = Sum(LayerWeightGradientOps({model, workload, plan}, true), *times, plan);
       published *= 1 - 2 * weights_s / Sum(layer, *times, plan);
     }
     if (!messages) figures["published"] = published;

@@ -41,7 +41,7 @@ ModelSpec Gpt() {
 
 std::vector<OpDesc> OpsOf(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                           ActionKind kind) {
-  return ActionOps(model, workload, plan, 0, Action{.kind = kind, .stage = 0, .microbatch = 0});
+  return ActionOps({model, workload, plan}, 0, Action{.kind = kind, .stage = 0, .microbatch = 0});
 }
 
 // Returns the seconds that a product and the sum after it have in common, over all such pairs of a step.
@@ -90,7 +90,7 @@ int Main(const char* cluster_text, std::int64_t micro_batch) {
     std::cerr << "autocfg_chunks_bench: " << times.status() << "\n";
     return 1;
   }
-  CostModel costs(model, workload, *cluster, *times);
+  CostModel costs({model, workload, *cluster}, *times);
   ParallelPlan plan{{.tp = 8}, {.micro_batch = micro_batch}};
   const double common_s = CommonSeconds(model, workload, plan, **times);
   const double sums_s = costs.Predict(plan).breakdown.tp_comm;

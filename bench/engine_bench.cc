@@ -87,7 +87,7 @@ class StepProducts {
   StepProducts(const trainer::TrainConfig& config, const RankProgram& program, Device& device, Ops& ops,
                Stream& stream) {
     for (const Action& action : program) {
-      for (const OpDesc& op : ActionOps(config.model, config.workload, config.plan, 0, action)) {
+      for (const OpDesc& op : ActionOps(config, 0, action)) {
         if (op.kind == OpKind::kMatmul || op.kind == OpKind::kAttentionForward ||
             op.kind == OpKind::kAttentionBackward) {
           ++count_[WithoutEpilogue(op)];

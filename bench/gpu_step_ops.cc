@@ -44,9 +44,9 @@ std::vector<StepOp> StepOps(const std::string& model_path, std::int64_t micro_ba
   }
   std::vector<StepOp> found;
   std::map<OpDesc, std::size_t> places;
-  const Program program = Lower(model, workload, Canonical(plan));
+  const Program program = Lower({model, workload, Canonical(plan)});
   for (const Action& action : program.ranks.front()) {
-    for (const OpDesc& op : ActionOps(model, workload, plan, 0, action)) {
+    for (const OpDesc& op : ActionOps({model, workload, plan}, 0, action)) {
       const auto [place, is_new] = places.emplace(op, found.size());
       if (is_new) found.push_back({.op = op, .times_a_step = 0, .seconds = {}, .error = {}});
       ++found[place->second].times_a_step;

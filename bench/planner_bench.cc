@@ -12,7 +12,7 @@
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/op_times/nominal_times.h"
 #include "search/cost/split.h"
-#include "search/plan/memory_margin.h"
+#include "search/plan/cluster/memory_margin.h"
 #include "search/planner/calibration_ops.h"
 #include "search/planner/search_loop.h"
 #include "search/space/search_space.h"
@@ -93,7 +93,7 @@ std::vector<ParallelPlan> Plans(const ModelSpec& model, const Values& schedules,
   const auto space = SearchSpace::Create(
       model, Batch(), kRanks,
       {{"schedule", schedules}, {"split", {split}}, {"recompute", {"none", "full", "full:1"}}});
-  CostModel costs(model, Batch(), Cluster(), OpTimes());
+  CostModel costs({model, Batch(), Cluster()}, OpTimes());
   std::vector<ParallelPlan> plans;
   if (!space.ok()) return plans;
   space->ForEachLegal([&](const ParallelPlan& plan) {
@@ -109,7 +109,7 @@ void BM_EvaluateCold(benchmark::State& state, const ModelSpec& model, const Valu
   const std::vector<ParallelPlan> plans = Plans(model, schedules, split);
   const OpTimes times = Times(ListCalibrationOps(model, Batch(), plans));
   for (auto _ : state) {
-    CostModel costs(model, Batch(), Cluster(), times);
+    CostModel costs({model, Batch(), Cluster()}, times);
     for (const ParallelPlan& plan : plans) benchmark::DoNotOptimize(costs.Estimate(plan).step_time_s);
   }
   state.counters["plans"] = static_cast<double>(plans.size());
@@ -130,7 +130,7 @@ BENCHMARK_CAPTURE(BM_EvaluateCold, llama_interleaved_auto, Llama(), kInterleaved
 // Does the same with the costs of all parts cached.
 void BM_EvaluateWarm(benchmark::State& state, const ModelSpec& model, const Values& schedules) {
   const std::vector<ParallelPlan> plans = Plans(model, schedules);
-  CostModel costs(model, Batch(), Cluster(), Times(ListCalibrationOps(model, Batch(), plans)));
+  CostModel costs({model, Batch(), Cluster()}, Times(ListCalibrationOps(model, Batch(), plans)));
   for (auto _ : state) {
     for (const ParallelPlan& plan : plans) benchmark::DoNotOptimize(costs.Estimate(plan).step_time_s);
   }
@@ -144,7 +144,7 @@ void BM_Memory(benchmark::State& state, const ModelSpec& model, const Values& sc
   const std::vector<ParallelPlan> plans = Plans(model, schedules);
   const Workload workload = Batch();
   for (auto _ : state) {
-    for (const ParallelPlan& plan : plans) benchmark::DoNotOptimize(WorstRankMemory(model, workload, plan));
+    for (const ParallelPlan& plan : plans) benchmark::DoNotOptimize(WorstRankMemory({model, workload, plan}));
   }
   state.SetItemsProcessed(static_cast<std::int64_t>(plans.size()) * state.iterations());
 }
@@ -158,7 +158,7 @@ void BM_ResolveSplit(benchmark::State& state) {
   plan.virtual_stages = 3;
   plan.schedule = Schedule::kInterleaved;
   plan.split = SplitMode::kAuto;
-  CostModel costs(Llama(), Batch(), Cluster(),
+  CostModel costs({Llama(), Batch(), Cluster()},
                   Times(ListCalibrationOps(Llama(), Batch(), Plans(Llama(), kInterleaved))));
   for (auto _ : state) benchmark::DoNotOptimize(ResolveSplit(costs, plan));
 }
@@ -184,7 +184,7 @@ BENCHMARK(BM_Enumerate)->Unit(benchmark::kMillisecond);
 void BM_CreateSearch(benchmark::State& state) {
   std::int64_t enumerated = 0;
   for (auto _ : state) {
-    const auto loop = SearchLoop::Create(Gpt(), Batch(), Cluster(), {}, {});
+    const auto loop = SearchLoop::Create({Gpt(), Batch(), Cluster()}, {}, {});
     enumerated = loop->counts().enumerated;
   }
   state.SetItemsProcessed(enumerated * state.iterations());
@@ -199,7 +199,7 @@ void BM_PredictSearch(benchmark::State& state) {
   const KnownOpTimes known{std::make_shared<const NominalTimes>(), 0};
   std::int64_t evaluated = 0;
   for (auto _ : state) {
-    auto loop = SearchLoop::Create(Gpt(), Batch(), Cluster(), {}, options, {}, known);
+    auto loop = SearchLoop::Create({Gpt(), Batch(), Cluster()}, {}, options, {}, known);
     if (!loop.ok() || !loop->SetCalibration(known.times, known.device_overhead_bytes).ok()) {
       state.SkipWithError("no search");
       return;
@@ -225,7 +225,7 @@ void BM_AnswerSearch(benchmark::State& state, const std::string& model_name,
   std::int64_t evaluated = 0, legal = 0;
   for (auto _ : state) {
     auto loop =
-        SearchLoop::Create(model, workload, cluster, {},
+        SearchLoop::Create({model, workload, cluster}, {},
                            {.predict_only = true, .memory_margin = kDescribedMemoryMargin}, {}, known);
     if (!loop.ok() || !loop->SetCalibration(known.times, known.device_overhead_bytes).ok()) {
       state.SkipWithError("no search");
@@ -256,7 +256,7 @@ void BM_Simulate(benchmark::State& state, std::int64_t pp, std::int64_t vpp) {
   model.layers = pp * vpp;
   Workload workload = Batch();
   workload.global_batch = 512;
-  CostModel costs(model, workload, Cluster(), Times(ListCalibrationOps(model, workload, {plan})));
+  CostModel costs({model, workload, Cluster()}, Times(ListCalibrationOps(model, workload, {plan})));
   for (auto _ : state) benchmark::DoNotOptimize(costs.Predict(plan).step_time_s);
 }
 BENCHMARK_CAPTURE(BM_Simulate, pp8, 8, 1)->Unit(benchmark::kMillisecond);

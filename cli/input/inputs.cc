@@ -278,7 +278,7 @@ absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text) {
 
 absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& workload,
                                        std::int64_t max_ranks, const ParallelPlan& plan) {
-  if (auto status = CheckLegal(model, workload, max_ranks, plan); !status.ok()) return OfOption(status);
+  if (auto status = CheckLegal({model, workload, plan}, max_ranks); !status.ok()) return OfOption(status);
   const ParallelPlan canonical = Canonical(plan);
   if (auto status = CheckEngineSupports(canonical); !status.ok())
     return Where(fmt::format("plan {}", ShortPlanText(plan)), status, "plan");

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "cli/input/devices.h"
 #include "kernels/nvml/gpus.h"
-#include "search/plan/cluster_spec.h"
+#include "search/plan/cluster/cluster_spec.h"
 #include "search/plan/engine_device.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"

@@ -11,7 +11,7 @@ namespace {
 absl::Status ExportStatus(const v1::Recommendation& answer, const SearchQuestion& question,
                           const ExportTarget& target) {
   AUTOCFG_ASSIGN_OR_RETURN(const auto plan, FromProto(answer.best().plan()));
-  return Export({question.model, question.cluster, question.workload, plan}, target).status();
+  return Export(ExportedRun{{question, plan}}, target).status();
 }
 
 // The framework whose step was predicted; null if it is this program's own engine.

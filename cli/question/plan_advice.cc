@@ -83,8 +83,8 @@ std::optional<AdvisedPlan> BestChange(PlanQuestion& question, const PlanPredicti
       if (option.name == "vpp") other.schedule = DefaultSchedule(other.virtual_stages);
       if (other.pp > ranks / other.tp || ranks % (other.tp * other.pp) != 0) continue;
       other.dp = ranks / (other.tp * other.pp);
-      const PlanCase asked{question.about.model, question.about.workload, ranks, other};
-      if (FindIllegality(asked.model, asked.workload, ranks, other)) continue;
+      const PlanCase asked{question.about.With(other), ranks};
+      if (FindIllegality(asked, ranks)) continue;
       other = Canonical(other);
       if (option.name == "tp_overlap" && !rules.empty() && other.tp_overlap > 1)
         other.tp_overlap = kChunksOfSwitch;

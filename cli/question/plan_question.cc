@@ -181,15 +181,12 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args, cons
   auto predictor = machine ? PredictorOfThisMachine(
                                  *question, *machine,
                                  {args.model, args.cluster, args.database, args.study, args.input}, notes)
-                           : Predictor::Create(question->model, question->workload, question->cluster,
-                                               question->memory_margin);
+                           : Predictor::Create(*question, question->memory_margin);
   if (!predictor.ok()) return OfOption(predictor.status(), args.cluster);
   for (std::string& note : question->notes) notes.push_back(std::move(note));
   AddUnitNote("--seq-len", base::Quantity::kSequenceLength, args.seq_len, notes);
-  return PlanQuestion{{std::move(question->model), std::move(question->cluster), question->workload},
-                      std::move(question->plan),
-                      *std::move(predictor),
-                      std::move(notes)};
+  ParallelPlan plan = std::move(question->plan);
+  return PlanQuestion{{std::move(*question)}, std::move(plan), *std::move(predictor), std::move(notes)};
 }
 
 int EndOf(const PlanPrediction& predicted) {

@@ -80,13 +80,12 @@ absl::StatusOr<Predictor> PredictorOfThisMachine(const PredictionQuestion& quest
   // Without observations: the priors of a search.
   const auto prior =
       std::make_shared<const Recalibration>(question.model.layers, std::vector<RatioObservation>());
-  auto predictor =
-      Predictor::Create(question.model, question.workload, question.cluster, question.memory_margin,
-                        {.times = known->times,
-                         .device_overhead_bytes = known->device_overhead_bytes,
-                         .sigma = [prior](const ParallelPlan& plan, const Breakdown& step) {
-                           return prior->For(plan, step).sigma;
-                         }});
+  auto predictor = Predictor::Create(question, question.memory_margin,
+                                     {.times = known->times,
+                                      .device_overhead_bytes = known->device_overhead_bytes,
+                                      .sigma = [prior](const ParallelPlan& plan, const Breakdown& step) {
+                                        return prior->For(plan, step).sigma;
+                                      }});
   if (!predictor.ok()) return predictor;
   AUTOCFG_ASSIGN_OR_RETURN(const auto plan, predictor->Resolve(question.plan));
   absl::flat_hash_set<OpDesc, OpDescHash> timed;

@@ -45,12 +45,12 @@ std::string ParametersText(const ModelSpec& model) {
   return fmt::format("{:.3g} {}", count, unit);
 }
 
-std::string WorkloadText(const SearchQuestion& question) {
-  const Workload& workload = question.workload;
+std::string WorkloadText(const Problem& problem) {
+  const Workload& workload = problem.workload;
   return fmt::format("model: {}, {} sequences of {} tokens a step, {}\nparams: {}",
-                     question.model.name.empty() ? "unnamed" : question.model.name,
+                     problem.model.name.empty() ? "unnamed" : problem.model.name,
                      base::CountText(workload.global_batch), base::CountText(workload.seq_len),
-                     Name(workload.precision), ParametersText(question.model));
+                     Name(workload.precision), ParametersText(problem.model));
 }
 
 std::string ClusterText(const ClusterSpec& cluster, std::int64_t used) {

@@ -14,7 +14,7 @@ namespace autocfg::cli {
 std::string PredictionReport(const PlanPrediction& predicted, const SearchQuestion& question);
 
 // "model: gpt3-175b, 1,536 sequences of 2,048 tokens a step, bf16".
-std::string WorkloadText(const SearchQuestion& question);
+std::string WorkloadText(const Problem& problem);
 
 // Returns "8.03 B": the parameters of a model, in millions (M), billions (B) or trillions (T).
 std::string ParametersText(const ModelSpec& model);

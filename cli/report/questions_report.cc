@@ -46,8 +46,7 @@ std::vector<std::string> FigureCells(const AnsweredQuestion& entry) {
   const auto plan = FromProto(best.plan());
   if (plan.ok()) {
     const SearchQuestion& question = entry.question;
-    const Throughput rates =
-        ThroughputOf(question.model, question.workload, question.cluster, *plan, predicted.step_time_s());
+    const Throughput rates = ThroughputOf(question, *plan, predicted.step_time_s());
     cells.push_back(base::CountText(std::llround(rates.tokens_per_s_per_gpu)));
     cells.push_back(rates.mfu ? PercentText(*rates.mfu, 1) : "-");
   } else {

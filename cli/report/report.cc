@@ -17,7 +17,7 @@
 #include "proto/convert/result_convert.h"
 #include "proto/convert/spec_convert.h"
 #include "proto/short_name.h"
-#include "search/plan/memory_margin.h"
+#include "search/plan/cluster/memory_margin.h"
 #include "search/plan/plan_text.h"
 #include "search/predict/predict_plan.h"
 
@@ -51,7 +51,7 @@ std::string PredictedTime(const v1::Prediction& predicted) {
 Throughput RatesAt(const v1::Candidate& candidate, const SearchQuestion& question, double step_time_s) {
   const auto plan = FromProto(candidate.plan());
   if (!plan.ok()) return {};
-  return ThroughputOf(question.model, question.workload, question.cluster, *plan, step_time_s);
+  return ThroughputOf(question, *plan, step_time_s);
 }
 
 // Returns "27,908 (13,954 a rank)".

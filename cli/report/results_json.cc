@@ -14,7 +14,7 @@
 #include "proto/convert/export_convert.h"
 #include "proto/convert/result_convert.h"
 #include "proto/convert/spec_convert.h"
-#include "search/plan/memory_margin.h"
+#include "search/plan/cluster/memory_margin.h"
 #include "search/plan/plan_text.h"
 #include "search/predict/predict_plan.h"
 #include "search/question/prediction_json.h"
@@ -89,8 +89,7 @@ void SetBreakdown(const v1::Breakdown* breakdown, Json& json) {
 
 Json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
                     const SearchQuestion& question) {
-  const Throughput rates =
-      ThroughputOf(question.model, question.workload, question.cluster, plan, prediction.step_time_s());
+  const Throughput rates = ThroughputOf(question, plan, prediction.step_time_s());
   Json json = PredictionJson(FromProto(prediction), rates);
   SetBreakdown(prediction.has_breakdown_s() ? &prediction.breakdown_s() : nullptr, json);
   json["tokens_per_s"] = rates.tokens_per_s;

@@ -9,19 +9,13 @@
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
 #include "nlohmann/json.hpp"
-#include "search/plan/cluster_spec.h"
 #include "search/plan/engine_device.h"
-#include "search/plan/model_spec.h"
-#include "search/plan/parallel_plan.h"
-#include "search/plan/workload.h"
+#include "search/plan/run.h"
 
 namespace autocfg::cli {
 
 // The inputs of a search.
-struct SearchQuestion {
-  ModelSpec model;
-  ClusterSpec cluster;
-  Workload workload;
+struct SearchQuestion : Problem {
   EngineDevice device = EngineDevice::kCpu;  // that measures; not kDry
   bool predict_only = false;                 // nothing is measured
   bool kept = true;                          // the database has the study

@@ -26,13 +26,14 @@ bool HasPlan(const SizedModel& sized) {
 }
 
 Throughput RatesOf(const SizedModel& sized, const SizeQuestion& question) {
-  return ThroughputOf(sized.model, sized.workload, question.cluster, sized.plan, sized.predicted.step_time_s);
+  return ThroughputOf({sized.model, sized.workload, question.cluster}, sized.plan,
+                      sized.predicted.step_time_s);
 }
 
 TrainingAnswer TrainingOfSize(const SizedModel& sized, const SizeAsked& asked) {
   TrainingTerms terms = asked.terms;
   terms.tokens = sized.tokens;
-  return {EstimateTraining(terms, sized.model, sized.workload, asked.question.cluster,
+  return {EstimateTraining(terms, {sized.model, sized.workload, asked.question.cluster},
                            sized.predicted.step_time_s),
           /*measured=*/false};
 }
@@ -125,9 +126,8 @@ std::string SizeReport(const SizeAnswer& answer, const SizeAsked& asked, const s
   text += Table(rows, {.heading = false});
   if (asked.terms.price_per_gpu_hour) text += "\n" + TrainingText(training);
   text += "\n" + NextLargerText(answer);
-  const SearchQuestion about{.model = model, .cluster = question.cluster, .workload = best.workload};
-  text +=
-      "\n" + WorkloadText(about) + "\n" + ClusterText(question.cluster, RankCount(question.cluster)) + "\n";
+  text += "\n" + WorkloadText({model, best.workload, question.cluster}) + "\n" +
+          ClusterText(question.cluster, RankCount(question.cluster)) + "\n";
   text = Wrapped(text);
   if (!next.empty()) text += CommandLines("next: ", next);
   return text;

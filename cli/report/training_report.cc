@@ -73,8 +73,7 @@ std::optional<TrainingAnswer> TrainingOf(const TrainingTerms& terms, const v1::R
   const bool measured = best.has_measured() && !best.measured().slice();
   const double step_time_s = measured ? best.measured().median_step_time_s() : best.predicted().step_time_s();
   if (!(step_time_s > 0)) return std::nullopt;
-  return TrainingAnswer{
-      EstimateTraining(terms, question.model, question.workload, question.cluster, step_time_s), measured};
+  return TrainingAnswer{EstimateTraining(terms, question, step_time_s), measured};
 }
 
 Json TrainingJson(const TrainingAnswer& training) {

@@ -63,10 +63,7 @@ v1::Candidate CandidateOf(const Json& json) {
 }
 
 ExportedRun RunOf(BestPlan question) {
-  ExportedRun run{.model = std::move(question.model),
-                  .cluster = {},
-                  .workload = question.workload,
-                  .plan = std::move(question.plan)};
+  ExportedRun run{{{std::move(question.model), question.workload, {}}, std::move(question.plan)}};
   run.memory_margin = question.memory_margin;
   if (question.cluster) {
     run.cluster = *std::move(question.cluster);

@@ -13,7 +13,7 @@
 #include "base/status_macros.h"
 #include "cli/client/study_names.h"
 #include "fmt/format.h"
-#include "search/plan/cluster_spec.h"
+#include "search/plan/cluster/cluster_spec.h"
 #include "server/coordinator/database_path.h"
 #include "server/store/op_times_key.h"
 #include "server/store/sqlite/sqlite_store.h"

@@ -72,7 +72,7 @@ StepFigures FiguresOf(const v1::Progress& progress, bool computes, const Workloa
   figures.tokens_per_s = TokensPerSecond(workload, progress.step_time_s());
   if (rates) {
     const Throughput throughput =
-        ThroughputOf(rates->model, workload, rates->cluster, rates->plan, progress.step_time_s());
+        ThroughputOf({rates->model, workload, rates->cluster}, rates->plan, progress.step_time_s());
     figures.model_flops_per_s_per_gpu = throughput.model_flops_per_s_per_gpu;
     figures.mfu = throughput.mfu;
   }

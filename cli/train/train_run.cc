@@ -202,7 +202,7 @@ absl::Status ResolvePlan(TrainRun& run) {
   AUTOCFG_ASSIGN_OR_RETURN(const auto checked, CheckPlan(model, workload, ranks, plan));
   const bool automatic = checked.split == SplitMode::kAuto;
   for (const auto& note : Notes(plan)) run.notes.push_back(note);
-  CostModel costs(model, workload, run.emulated.value_or(ClusterSpec{}), run.times);
+  CostModel costs({model, workload, run.emulated.value_or(ClusterSpec{})}, run.times);
   plan = ResolveToFaster(costs, checked, [&](const ParallelPlan& of_stages) {
     return CheckProgramSize(workload, of_stages).ok() ? costs.Predict(of_stages) : costs.Estimate(of_stages);
   });
@@ -374,9 +374,7 @@ absl::Status CheckFits(const TrainRun& train) {
   if (IsDry(train.device)) return absl::OkStatus();
   const BestPlan& run = train.what;
   const std::int64_t capacity = train.capacity.bytes - train.capacity.overhead_bytes;
-  const MemoryBytes memory = train.slice
-                                 ? RankMemory(run.model, run.workload, run.plan, train.slice->pipeline())
-                                 : WorstRankMemory(run.model, run.workload, run.plan);
+  const MemoryBytes memory = train.slice ? RankMemory(run, train.slice->pipeline()) : WorstRankMemory(run);
   if (memory.Arena() <= capacity) return absl::OkStatus();
   return absl::FailedPreconditionError(fmt::format(
       "does not fit: plan {} needs {} a rank, {} more than the {} that a rank may use: {}",

@@ -15,7 +15,7 @@
 #include "cli/train/train_options.h"
 #include "kernels/nvml/gpus.h"
 #include "search/cost/op_times/op_time_model.h"
-#include "search/plan/cluster_spec.h"
+#include "search/plan/cluster/cluster_spec.h"
 #include "search/plan/engine_device.h"
 
 namespace autocfg::cli {

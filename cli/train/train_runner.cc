@@ -45,7 +45,7 @@ namespace autocfg::cli {
 namespace {
 
 absl::StatusOr<v1::Job> JobOf(const TrainRun& run, const TrainArgs& args) {
-  v1::Job job = MakeTrainJob(run.what.model, run.what.workload, run.what.plan, run.device);
+  v1::Job job = MakeTrainJob(run.what, run.device);
   job.set_trace_parent(base::TraceParentText(base::OwnTrace()));
   if (run.slice) job.set_ranks(1);
   v1::TrainSpec& spec = *job.mutable_train();
@@ -67,7 +67,7 @@ absl::StatusOr<v1::Job> JobOf(const TrainRun& run, const TrainArgs& args) {
   if (run.trace_steps > 1) spec.set_trace_steps(run.trace_steps);
   if (run.slice) *spec.mutable_slice() = *run.slice;
   if (run.emulated) {
-    for (const OpTime& time : PlanOpTimes(run.what.model, run.what.workload, run.what.plan, *run.times)) {
+    for (const OpTime& time : PlanOpTimes(run.what, *run.times)) {
       *spec.add_op_times() = ToProto(time);
     }
     spec.set_host_op_s(run.times->HostOpSeconds());
@@ -138,7 +138,7 @@ absl::Status WriteTraceOf(const TrainRun& run, const TrainArgs& args, const v1::
     AUTOCFG_ASSIGN_OR_RETURN(auto row, FromProto(message));
     rows.push_back(row);
   }
-  const Program program = Lower(run.what.model, run.what.workload, run.what.plan);
+  const Program program = Lower(run.what);
   TraceOrigin origin{.kind = run.emulated ? TraceKind::kEmulated : TraceKind::kMeasured,
                      .device = run.device,
                      .cluster = "",
@@ -224,12 +224,11 @@ std::optional<int> EndOfInterrupted(const TrainRun& run, const TrainArgs& args,
 
 }  // namespace
 
-v1::Job MakeTrainJob(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                     EngineDevice device) {
+v1::Job MakeTrainJob(const RunView& run, EngineDevice device) {
   v1::Job job;
-  job.set_ranks(static_cast<std::int32_t>(RankCount(plan)));
+  job.set_ranks(static_cast<std::int32_t>(RankCount(run.plan)));
   job.set_device(std::string(Name(device)));
-  *job.mutable_train() = MakeTrainSpec(model, workload, plan);
+  *job.mutable_train() = MakeTrainSpec(run);
   return job;
 }
 

@@ -3,9 +3,7 @@
 
 #include "autocfg/v1/worker_service.pb.h"
 #include "search/plan/engine_device.h"
-#include "search/plan/model_spec.h"
-#include "search/plan/parallel_plan.h"
-#include "search/plan/workload.h"
+#include "search/plan/run_view.h"
 
 namespace autocfg::cli {
 
@@ -15,8 +13,7 @@ struct TrainRun;   // cli/train/train_run.h
 // Returns the launcher's job with the number of ranks, the model, the workload, the plan and its program's
 // fingerprint. Shared by all verbs that start ranks themselves. Requires a plan that the engine runs, with a
 // resolved split and a program of allowed size. Pure, thread-safe.
-v1::Job MakeTrainJob(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                     EngineDevice device);
+v1::Job MakeTrainJob(const RunView& run, EngineDevice device);
 
 // Starts the ranks, shows their steps, prints the answer and writes the trace. Requires a run that passed the
 // checks of train_run.h. Prints any error itself and returns the exit code. Use from one thread at a time: it

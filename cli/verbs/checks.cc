@@ -157,7 +157,7 @@ worker::JobResult RunSmallStep(const std::string& trainer, EngineDevice device, 
   }
   FillDefaults(*model);
   const Workload workload{2, model->max_seq_len, *ParsePrecision("fp32")};
-  v1::Job job = MakeTrainJob(*model, workload, plan, device);
+  v1::Job job = MakeTrainJob({*model, workload, plan}, device);
   job.mutable_train()->set_steps(1);
   job.mutable_train()->set_seed(1);
   job.set_time_limit_s(kEngineTimeLimitS);

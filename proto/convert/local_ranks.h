@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
 #include "autocfg/v1/worker_service.pb.h"
-#include "search/plan/cluster_spec.h"
+#include "search/plan/cluster/cluster_spec.h"
 #include "search/plan/engine_device.h"
 #include "search/space/search_space.h"
 

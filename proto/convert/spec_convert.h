@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "autocfg/v1/model.pb.h"
-#include "search/plan/cluster_spec.h"
+#include "search/plan/cluster/cluster_spec.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/plan_options.h"

@@ -36,12 +36,12 @@ v1::OptimizerSpec DefaultOptimizer() {
   return optimizer;
 }
 
-v1::TrainSpec MakeTrainSpec(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+v1::TrainSpec MakeTrainSpec(const RunView& run) {
   v1::TrainSpec spec;
-  *spec.mutable_model() = ToProto(model);
-  *spec.mutable_workload() = ToProto(workload);
-  *spec.mutable_plan() = ToProto(plan);
-  spec.set_program_fingerprint(Fingerprint(Lower(model, workload, plan)));
+  *spec.mutable_model() = ToProto(run.model);
+  *spec.mutable_workload() = ToProto(run.workload);
+  *spec.mutable_plan() = ToProto(run.plan);
+  spec.set_program_fingerprint(Fingerprint(Lower(run)));
   *spec.mutable_optimizer() = DefaultOptimizer();
   return spec;
 }

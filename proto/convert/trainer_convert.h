@@ -5,9 +5,7 @@
 #include "absl/status/statusor.h"
 #include "autocfg/v1/trainer.pb.h"
 #include "search/ops/op_desc.h"
-#include "search/plan/model_spec.h"
-#include "search/plan/parallel_plan.h"
-#include "search/plan/workload.h"
+#include "search/plan/run_view.h"
 #include "search/schedule/action.h"
 
 namespace autocfg {
@@ -19,7 +17,7 @@ v1::OptimizerSpec DefaultOptimizer();
 // Returns a run of the plan with the default optimizer: model, workload, plan and the fingerprint of its
 // program. Steps, seed, data and files are the caller's. Requires a plan that the engine runs, with a
 // resolved split and a program of allowed size (search/schedule/program.h).
-v1::TrainSpec MakeTrainSpec(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+v1::TrainSpec MakeTrainSpec(const RunView& run);
 
 v1::OpDesc ToProto(const OpDesc& op);
 absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message);  // InvalidArgument names the bad field.

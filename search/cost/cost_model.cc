@@ -13,7 +13,7 @@
 #include "search/cost/timing/breakdown.h"
 #include "search/cost/timing/closed_form.h"
 #include "search/cost/timing/stage_times.h"
-#include "search/plan/memory_margin.h"
+#include "search/plan/cluster/memory_margin.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/rank_mesh.h"
 
@@ -52,25 +52,23 @@ std::string WhyItDoesNotFit(const MemoryBytes& memory, std::int64_t capacity, do
 
 }  // namespace
 
-CostModel::CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, OpTimes times,
-                     std::int64_t device_overhead_bytes, double memory_margin)
-    : CostModel(std::move(model), std::move(workload), std::move(cluster),
-                std::make_shared<const OpTimes>(std::move(times)), device_overhead_bytes, memory_margin) {}
+CostModel::CostModel(Problem problem, OpTimes times, std::int64_t device_overhead_bytes, double memory_margin)
+    : CostModel(std::move(problem), std::make_shared<const OpTimes>(std::move(times)), device_overhead_bytes,
+                memory_margin) {}
 
-CostModel::CostModel(ModelSpec model, Workload workload, ClusterSpec cluster,
-                     std::shared_ptr<const OpTimeModel> times, std::int64_t device_overhead_bytes,
-                     double memory_margin)
-    : costs_(std::move(model), std::move(workload), std::move(cluster), std::move(times)),
+CostModel::CostModel(Problem problem, std::shared_ptr<const OpTimeModel> times,
+                     std::int64_t device_overhead_bytes, double memory_margin)
+    : costs_(std::move(problem), std::move(times)),
       host_op_s_(costs_.op_times().HostOpSeconds()),
       device_overhead_bytes_(device_overhead_bytes),
-      capacity_bytes_(MemoryCapacity(costs_.cluster())),
+      capacity_bytes_(MemoryCapacity(cluster())),
       memory_margin_(memory_margin) {}
 
 std::int64_t CostModel::UsableBytes() const { return autocfg::UsableBytes(capacity_bytes_, memory_margin_); }
 
 MemoryBytes CostModel::ArenaOf(const ParallelPlan& plan) const {
-  return NeedsMemory(cluster().engine) ? WorstRankMemory(cluster().engine, model(), workload(), plan)
-                                       : WorstRankMemory(model(), workload(), plan);
+  return NeedsMemory(cluster().engine) ? WorstRankMemory(cluster().engine, problem().With(plan))
+                                       : WorstRankMemory(problem().With(plan));
 }
 
 Prediction CostModel::PredictMemory(const ParallelPlan& plan) const {
@@ -185,7 +183,7 @@ TracedStep CostModel::Trace(const ParallelPlan& plan) {
   const PipelineCosts& costs = CostsOf(plan);
   const RankMesh mesh(plan);
   absl::StatusOr<TracedStep> step =
-      TraceProgram(Lower(model(), workload(), plan), [&](std::int32_t rank, const Action& action) {
+      TraceProgram(Lower(problem().With(plan)), [&](std::int32_t rank, const Action& action) {
         return SecondsOf(costs, costs_.RanksPerCore(), mesh.Coordinate(rank, Axis::kPipeline), action);
       });
   // The program is valid by construction; a stuck one is a bug that must not pass as a time.
@@ -213,7 +211,7 @@ double CostModel::HiddenComm(const ParallelPlan& plan) {
   pipeline.split_layers = plan.split_layers;
   Workload share = workload();
   share.global_batch /= plan.dp;
-  const Program program = Lower(model(), share, pipeline);
+  const Program program = Lower({model(), share, pipeline});
   const auto step = TraceProgram(program, [&](std::int32_t rank, const Action& action) {
     return SecondsOf(costs, costs_.RanksPerCore(), rank, action);
   });

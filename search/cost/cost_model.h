@@ -32,10 +32,7 @@
 #include "search/cost/timing/pipeline_costs.h"
 #include "search/cost/timing/program_timer.h"
 #include "search/cost/timing/step_timers.h"
-#include "search/plan/cluster_spec.h"
-#include "search/plan/model_spec.h"
-#include "search/plan/parallel_plan.h"
-#include "search/plan/workload.h"
+#include "search/plan/run.h"
 #include "search/schedule/program.h"
 
 namespace autocfg {
@@ -57,18 +54,18 @@ class CostModel {
  public:
   // `device_overhead_bytes`: a rank's memory beside its arena, measured or from the cluster's description;
   // counts against the capacity. `memory_margin`: the fraction of the capacity that a feasible plan leaves
-  // free (search/plan/memory_margin.h).
-  CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, std::shared_ptr<const OpTimeModel> times,
-            std::int64_t device_overhead_bytes = 0, double memory_margin = 0);
-  CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, OpTimes times,
-            std::int64_t device_overhead_bytes = 0, double memory_margin = 0);
+  // free (search/plan/cluster/memory_margin.h).
+  CostModel(Problem problem, std::shared_ptr<const OpTimeModel> times, std::int64_t device_overhead_bytes = 0,
+            double memory_margin = 0);
+  CostModel(Problem problem, OpTimes times, std::int64_t device_overhead_bytes = 0, double memory_margin = 0);
 
   using Corrections = PlanCosts::Corrections;
   Corrections CorrectionsOf(const ParallelPlan& plan) const { return costs_.CorrectionsOf(plan); }
 
-  const ModelSpec& model() const { return costs_.model(); }
-  const Workload& workload() const { return costs_.workload(); }
-  const ClusterSpec& cluster() const { return costs_.cluster(); }
+  const Problem& problem() const { return costs_.problem(); }
+  const ModelSpec& model() const { return problem().model; }
+  const Workload& workload() const { return problem().workload; }
+  const ClusterSpec& cluster() const { return problem().cluster; }
   double memory_margin() const { return memory_margin_; }
   bool knows_every_op() const { return costs_.op_times().KnowsEveryOp(); }
   double host_op_s() const { return host_op_s_; }  // seconds in which the host issues one op

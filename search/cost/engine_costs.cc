@@ -51,15 +51,14 @@ void AddEngineMemory(const EngineProfile& engine, const Precision& types, double
 
 }  // namespace
 
-MemoryBytes WorstRankMemory(const EngineProfile& engine, const ModelSpec& model, const Workload& workload,
-                            const ParallelPlan& plan) {
-  const PlanMemory memory(model, workload, plan);
-  const LocalDims dims = LocalDimsOf(model, workload, plan);
+MemoryBytes WorstRankMemory(const EngineProfile& engine, const RunView& run) {
+  const PlanMemory memory(run);
+  const LocalDims dims = LocalDimsOf(run);
   const double logits = static_cast<double>(dims.tokens) * static_cast<double>(dims.vocab);
   MemoryBytes worst;
-  for (const RankLoad& load : LargestLoads(model, workload, plan)) {
+  for (const RankLoad& load : LargestLoads(run)) {
     MemoryBytes bytes = memory.Of(load);
-    AddEngineMemory(engine, workload.precision, load.place.last ? logits : 0, bytes);
+    AddEngineMemory(engine, run.workload.precision, load.place.last ? logits : 0, bytes);
     if (bytes.Arena() > worst.Arena()) worst = bytes;
   }
   return worst;

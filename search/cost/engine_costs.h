@@ -5,9 +5,8 @@
 #include "search/cost/memory/memory_model.h"
 #include "search/cost/stage_costs.h"
 #include "search/plan/cluster/engine_profile.h"
-#include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
-#include "search/plan/workload.h"
+#include "search/plan/run_view.h"
 
 namespace autocfg {
 
@@ -18,8 +17,7 @@ void AddEngineCosts(const EngineProfile& engine, const ParallelPlan& plan, doubl
 bool NeedsMemory(const EngineProfile& engine);
 
 // As WorstRankMemory of memory_model.h, with the memory of the engine.
-MemoryBytes WorstRankMemory(const EngineProfile& engine, const ModelSpec& model, const Workload& workload,
-                            const ParallelPlan& plan);
+MemoryBytes WorstRankMemory(const EngineProfile& engine, const RunView& run);
 
 // Returns the plan with the overlap that it always has.
 ParallelPlan WithEngineOverlap(const EngineProfile& engine, ParallelPlan plan);

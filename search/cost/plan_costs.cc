@@ -31,21 +31,18 @@ std::size_t PlaceIndex(RankPlace place) { return (place.first ? 1 : 0) + (place.
 
 }  // namespace
 
-PlanCosts::PlanCosts(ModelSpec model, Workload workload, ClusterSpec cluster,
-                     std::shared_ptr<const OpTimeModel> times)
-    : model_(std::move(model)),
-      workload_(std::move(workload)),
-      cluster_(std::move(cluster)),
-      engine_(TimedEngine(cluster_)),
-      times_(std::move(times)) {
-  if (!cluster_.calibration) return;
-  layers_ = ShapeCorrections(cluster_.calibration->layers);
-  output_layers_ = ShapeCorrections(cluster_.calibration->output_layers);
+PlanCosts::PlanCosts(Problem problem, std::shared_ptr<const OpTimeModel> times)
+    : problem_(std::move(problem)), engine_(TimedEngine(problem_.cluster)), times_(std::move(times)) {
+  if (!problem_.cluster.calibration) return;
+  layers_ = ShapeCorrections(problem_.cluster.calibration->layers);
+  output_layers_ = ShapeCorrections(problem_.cluster.calibration->output_layers);
 }
 
 PlanCosts::Corrections PlanCosts::CorrectionsOf(const ParallelPlan& plan) const {
-  const BlockShape shape{
-      .hidden = model_.hidden, .seq_len = workload_.seq_len, .micro_batch = plan.micro_batch, .tp = plan.tp};
+  const BlockShape shape{.hidden = problem_.model.hidden,
+                         .seq_len = problem_.workload.seq_len,
+                         .micro_batch = plan.micro_batch,
+                         .tp = plan.tp};
   return {layers_.At(shape), output_layers_.At(shape)};
 }
 
@@ -91,44 +88,45 @@ std::size_t PlanCosts::KeyHash::operator()(const OnceKey& key) const {
 
 const PlanCosts::BlockOps& PlanCosts::BlockOpsOf(const ParallelPlan& plan) {
   const bool splits = SplitsBackward(plan);
-  BlockOpsKey key{plan.tp, plan.layer(), ShardsGradients(plan), EmbeddingAddsToHead(model_, plan), splits};
+  BlockOpsKey key{plan.tp, plan.layer(), ShardsGradients(plan), EmbeddingAddsToHead(problem_.model, plan),
+                  splits};
   key.layer.recompute = Recompute::kNone;  // which only repeats ops
   if (const auto it = block_ops_.find(key); it != block_ops_.end()) return it->second;
   BlockOps c;
-  c.layer_forward = SumOf(plan, LayerForwardOps(model_, workload_, plan));
+  c.layer_forward = SumOf(plan, LayerForwardOps(problem_.With(plan)));
   const auto layer_backward = [&](bool accumulate) {
-    return SumOf(plan, LayerBackwardOps(model_, workload_, plan, accumulate));
+    return SumOf(plan, LayerBackwardOps(problem_.With(plan), accumulate));
   };
   c.layer_backward = layer_backward(true);
   c.first_layer_s = layer_backward(false).compute_s;
   if (splits) {
     c.recomputing_backward =
-        std::exchange(c.layer_backward, SumOf(plan, LayerInputGradientOps(model_, workload_, plan, true)));
+        std::exchange(c.layer_backward, SumOf(plan, LayerInputGradientOps(problem_.With(plan), true)));
     c.first_recomputing_s = std::exchange(
-        c.first_layer_s, SumOf(plan, LayerInputGradientOps(model_, workload_, plan, false)).compute_s);
-    c.layer_weights = SumOf(plan, LayerWeightGradientOps(model_, workload_, plan, true));
-    c.first_weights_s = SumOf(plan, LayerWeightGradientOps(model_, workload_, plan, false)).compute_s;
+        c.first_layer_s, SumOf(plan, LayerInputGradientOps(problem_.With(plan), false)).compute_s);
+    c.layer_weights = SumOf(plan, LayerWeightGradientOps(problem_.With(plan), true));
+    c.first_weights_s = SumOf(plan, LayerWeightGradientOps(problem_.With(plan), false)).compute_s;
   }
-  c.embedding_forward = SumOf(plan, EmbeddingForwardOps(model_, workload_, plan));
-  c.embedding_backward = SumOf(plan, EmbeddingBackwardOps(model_, workload_, plan, true));
-  c.first_embedding_s = SumOf(plan, EmbeddingBackwardOps(model_, workload_, plan, false)).compute_s;
-  c.position_forward = SumOf(plan, PositionForwardOps(model_, workload_, plan));
-  c.position_backward = SumOf(plan, PositionBackwardOps(model_, workload_, plan, true));
-  c.first_position_s = SumOf(plan, PositionBackwardOps(model_, workload_, plan, false)).compute_s;
-  c.head_forward = SumOfHead(plan, HeadForwardOps(model_, workload_, plan));
-  c.head_backward = SumOfHead(plan, HeadBackwardOps(model_, workload_, plan, true));
-  c.first_head_s = SumOfHead(plan, HeadBackwardOps(model_, workload_, plan, false)).compute_s;
+  c.embedding_forward = SumOf(plan, EmbeddingForwardOps(problem_.With(plan)));
+  c.embedding_backward = SumOf(plan, EmbeddingBackwardOps(problem_.With(plan), true));
+  c.first_embedding_s = SumOf(plan, EmbeddingBackwardOps(problem_.With(plan), false)).compute_s;
+  c.position_forward = SumOf(plan, PositionForwardOps(problem_.With(plan)));
+  c.position_backward = SumOf(plan, PositionBackwardOps(problem_.With(plan), true));
+  c.first_position_s = SumOf(plan, PositionBackwardOps(problem_.With(plan), false)).compute_s;
+  c.head_forward = SumOfHead(plan, HeadForwardOps(problem_.With(plan)));
+  c.head_backward = SumOfHead(plan, HeadBackwardOps(problem_.With(plan), true));
+  c.first_head_s = SumOfHead(plan, HeadBackwardOps(problem_.With(plan), false)).compute_s;
   return block_ops_.emplace(key, std::move(c)).first->second;
 }
 
 double PlanCosts::SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const {
   double seconds = 0;
   if (IsMicrobatch(kind)) {
-    for (const OpDesc& op : ActionOps(model_, workload_, plan, pipeline_rank, Action{.kind = kind}))
+    for (const OpDesc& op : ActionOps(problem_.With(plan), pipeline_rank, Action{.kind = kind}))
       seconds += times_->Seconds(op, plan);
     return seconds;
   }
-  for (const RepeatedOp& repeated : RankOps(model_, workload_, plan, pipeline_rank, kind))
+  for (const RepeatedOp& repeated : RankOps(problem_.With(plan), pipeline_rank, kind))
     seconds += static_cast<double>(repeated.times) * times_->Seconds(repeated.op, plan);
   return seconds;
 }
@@ -148,8 +146,8 @@ const BlockCosts& PlanCosts::LayerCostsOf(const ParallelPlan& plan) {
     }
     return last_s;
   };
-  const bool hides = HidesCollectives(cluster_);
-  const double contention = OverlapContention(cluster_);
+  const bool hides = HidesCollectives(problem_.cluster);
+  const double contention = OverlapContention(problem_.cluster);
   const auto add = [&](const OpSum& sum, double& all_s, double& messages_s, double& hidden_s, double& ops) {
     double messages = 0;
     for (const OpDesc& op : sum.messages) messages += message_seconds(op);
@@ -189,7 +187,7 @@ const BlockCosts& PlanCosts::LayerCostsOf(const ParallelPlan& plan) {
   } else {
     add_backward(compute.layer_backward, compute.first_layer_s, blocks.layer);
   }
-  add(SumOf(plan, LayerRecomputeOps(model_, workload_, plan)), blocks.recompute.recompute_s,
+  add(SumOf(plan, LayerRecomputeOps(problem_.With(plan))), blocks.recompute.recompute_s,
       blocks.recompute.tp_recompute_s, blocks.recompute.hidden_backward_s, blocks.recompute.backward_ops);
   blocks.recompute.backward_s = blocks.recompute.recompute_s;
   if (splits) {
@@ -223,7 +221,7 @@ const PlanCosts::Common& PlanCosts::CommonOf(const ParallelPlan& plan) {
   Common p;
   BlockCosts& blocks = p.blocks;
   blocks = LayerCostsOf(plan);
-  const OpSum arrival = SumOf(plan, ArrivalOps(model_, workload_, plan));
+  const OpSum arrival = SumOf(plan, ArrivalOps(problem_.With(plan)));
   double messages_s = 0;
   for (const OpDesc& op : arrival.messages) messages_s += times_->Seconds(op, plan);
   blocks.arrival = {.forward_s = arrival.compute_s + messages_s,
@@ -234,7 +232,7 @@ const PlanCosts::Common& PlanCosts::CommonOf(const ParallelPlan& plan) {
                     .backward_ops = arrival.ops};
   blocks.units = UnitCostsOf(plan);
   if (engine_ != EngineProfile()) AddEngineCosts(engine_, plan, SecondsOfPass(plan), blocks);
-  if (cluster_.calibration) {
+  if (problem_.cluster.calibration) {
     const Corrections corrections = CorrectionsOf(plan);
     const double layer = std::exp(corrections.layer.mean);
     for (StageCosts* block : {&blocks.layer, &blocks.recompute, &blocks.weights}) Scale(*block, layer);
@@ -251,26 +249,27 @@ const PlanCosts::Common& PlanCosts::CommonOf(const ParallelPlan& plan) {
 }
 
 double PlanCosts::SecondsOfPass(const ParallelPlan& plan) const {
-  const LocalDims dims = LocalDimsOf(model_, workload_, plan);
+  const LocalDims dims = LocalDimsOf(problem_.With(plan));
   // An addition reads two tensors and writes one; the difference of two has no launch.
   const auto seconds = [&](std::int64_t rows) {
-    return times_->Seconds(
-        {.kind = OpKind::kResidualAdd, .dtype = workload_.precision.compute, .dims = {rows, dims.hidden}},
-        plan);
+    return times_->Seconds({.kind = OpKind::kResidualAdd,
+                            .dtype = problem_.workload.precision.compute,
+                            .dims = {rows, dims.hidden}},
+                           plan);
   };
   return (seconds(2 * dims.rows) - seconds(dims.rows)) / 3;
 }
 
 UnitCosts PlanCosts::UnitCostsOf(const ParallelPlan& plan) const {
   UnitCosts costs;
-  costs.hidden = HidesCollectives(cluster_);
-  costs.contention = OverlapContention(cluster_);
+  costs.hidden = HidesCollectives(problem_.cluster);
+  costs.contention = OverlapContention(problem_.cluster);
   if (StatesOfStages(plan) == StateOptions()) return costs;
-  const RankUnits units = UnitsOf(LocalDimsOf(model_, workload_, plan), model_, plan,
-                                  {.first = true, .last = true}, model_.layers);
+  const RankUnits units = UnitsOf(LocalDimsOf(problem_.With(plan)), problem_.model, plan,
+                                  {.first = true, .last = true}, problem_.model.layers);
   const auto times = [&](OpDesc (*op)(const Workload&, const ParallelPlan&, std::int64_t)) {
     const auto seconds = [&](std::int64_t elements) {
-      return elements == 0 ? 0 : times_->Seconds(op(workload_, plan, elements), plan);
+      return elements == 0 ? 0 : times_->Seconds(op(problem_.workload, plan, elements), plan);
     };
     return UnitTimes{.token_embedding = seconds(units.token_embedding),
                      .positions = seconds(units.positions),
@@ -284,14 +283,14 @@ UnitCosts PlanCosts::UnitCostsOf(const ParallelPlan& plan) const {
 }
 
 const PlanCosts::OnceCosts& PlanCosts::OnceCostsOf(const ParallelPlan& plan, std::int64_t pipeline_rank) {
-  const std::int64_t layers = RankLayers(model_, plan, pipeline_rank);
+  const std::int64_t layers = RankLayers(problem_.model, plan, pipeline_rank);
   const std::size_t place = PlaceIndex(PlaceOf(plan, pipeline_rank));
   const OnceKey key{plan.mesh(), plan.states(), SplitsSequence(plan), layers, place};
   const auto [it, made] = once_costs_.try_emplace(key);
   OnceCosts& costs = it->second;
   if (!made) return costs;
   RankCosts& rank = costs.rank;
-  for (const RepeatedOp& op : RankOps(model_, workload_, plan, pipeline_rank, ActionKind::kZeroScalars)) {
+  for (const RepeatedOp& op : RankOps(problem_.With(plan), pipeline_rank, ActionKind::kZeroScalars)) {
     const double seconds = static_cast<double>(op.times) * times_->Seconds(op.op, plan);
     if (!IsCommunication(op.op.kind)) {
       rank.zero_s += seconds;
@@ -304,8 +303,7 @@ const PlanCosts::OnceCosts& PlanCosts::OnceCostsOf(const ParallelPlan& plan, std
   rank.reduce_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kReduceGradients);
   rank.tied_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kSumTiedEmbedding);
   rank.gather_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kGatherParameters);
-  rank.norm_s =
-      times_->Seconds(ParameterOp(model_, workload_, plan, pipeline_rank, OpKind::kSumOfSquares), plan);
+  rank.norm_s = times_->Seconds(ParameterOp(problem_.With(plan), pipeline_rank, OpKind::kSumOfSquares), plan);
   rank.update_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kOptimizer);
   return costs;
 }
@@ -314,7 +312,7 @@ RankCosts PlanCosts::CostsOfRank(const ParallelPlan& plan, const BlockCosts& blo
                                  std::int64_t pipeline_rank) {
   const OnceCosts& once = OnceCostsOf(plan, pipeline_rank);
   RankCosts costs = once.rank;
-  const RankUnitCosts units(model_, workload_, plan, pipeline_rank, blocks);
+  const RankUnitCosts units(problem_.With(plan), pipeline_rank, blocks);
   const bool hides = blocks.units.hidden;
   if (OverlapsGradients(plan) && !ShardsGradients(plan)) {
     const double all_s = units.AllReductions();
@@ -345,7 +343,7 @@ const PipelineCosts& PlanCosts::PipelineOf(const ParallelPlan& plan, double host
   const std::int64_t stages = StageCount(plan);
   std::int64_t layers_before = -1;
   for (std::int64_t stage = 0; stage < stages; ++stage) {
-    const std::int64_t layers = StageLayerCount(model_, plan, stage);
+    const std::int64_t layers = StageLayerCount(problem_.model, plan, stage);
     const bool last = IsLastStage(plan, stage);
     if (stage >= 2 && !last && layers == layers_before) {
       pipeline_.stages.push_back(pipeline_.stages.back());
@@ -367,7 +365,7 @@ const PipelineCosts& PlanCosts::PipelineOf(const ParallelPlan& plan, double host
 
 double PlanCosts::RanksPerCore() const {
   double most = 1;
-  for (const NodeGroup& group : cluster_.groups) most = std::max(most, group.ranks_per_core);
+  for (const NodeGroup& group : problem_.cluster.groups) most = std::max(most, group.ranks_per_core);
   return most;
 }
 

@@ -16,22 +16,16 @@
 #include "search/cost/shape_corrections.h"
 #include "search/cost/stage_costs.h"
 #include "search/cost/timing/pipeline_costs.h"
-#include "search/plan/cluster_spec.h"
-#include "search/plan/model_spec.h"
-#include "search/plan/parallel_plan.h"
-#include "search/plan/workload.h"
+#include "search/plan/run.h"
 #include "search/schedule/action.h"
 
 namespace autocfg {
 
 class PlanCosts {
  public:
-  PlanCosts(ModelSpec model, Workload workload, ClusterSpec cluster,
-            std::shared_ptr<const OpTimeModel> times);
+  PlanCosts(Problem problem, std::shared_ptr<const OpTimeModel> times);
 
-  const ModelSpec& model() const { return model_; }
-  const Workload& workload() const { return workload_; }
-  const ClusterSpec& cluster() const { return cluster_; }
+  const Problem& problem() const { return problem_; }
   const OpTimeModel& op_times() const { return *times_; }
   double RanksPerCore() const;  // at least 1
 
@@ -88,9 +82,7 @@ class PlanCosts {
   double SecondsOfPass(const ParallelPlan& plan) const;  // over the rank's rows of a layer
   RankCosts CostsOfRank(const ParallelPlan& plan, const BlockCosts& blocks, std::int64_t pipeline_rank);
 
-  ModelSpec model_;
-  Workload workload_;
-  ClusterSpec cluster_;
+  Problem problem_;
   EngineProfile engine_;  // of times
   std::shared_ptr<const OpTimeModel> times_;
   ShapeCorrections layers_, output_layers_;

@@ -26,29 +26,29 @@ std::vector<StateCoordinates> StateCoordinatesOf(const ParallelPlan& plan) {
 
 }  // namespace
 
-std::vector<OpDesc> PlanOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+std::vector<OpDesc> PlanOps(const RunView& run) {
   std::set<OpDesc> ops;
   const auto add = [&](const std::vector<OpDesc>& more) { ops.insert(more.begin(), more.end()); };
   // Middle stages issue the same ops, only in different numbers. So do ranks with the same place and number
   // of layers.
   std::set<std::pair<bool, bool>> middle_stages;  // keyed by whether any layer recomputes, and whether all do
   std::set<std::pair<int, std::int64_t>> ranks;
-  for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
-    for (std::int64_t chunk = 0; chunk < plan.virtual_stages; ++chunk) {
-      const std::int64_t stage = StageOf(plan, rank, chunk);
-      const std::int64_t layers = StageLayerCount(model, plan, stage);
-      const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
-      const bool edge = IsFirstStage(stage) || IsLastStage(plan, stage);
+  for (std::int64_t rank = 0; rank < run.plan.pp; ++rank) {
+    for (std::int64_t chunk = 0; chunk < run.plan.virtual_stages; ++chunk) {
+      const std::int64_t stage = StageOf(run.plan, rank, chunk);
+      const std::int64_t layers = StageLayerCount(run.model, run.plan, stage);
+      const std::int64_t recomputing = LayersWithRecomputeOps(run.plan, layers);
+      const bool edge = IsFirstStage(stage) || IsLastStage(run.plan, stage);
       if (!edge && !middle_stages.emplace(recomputing > 0, recomputing == layers).second) continue;
       const auto add_compute = [&](ActionKind kind, std::int32_t microbatch) {
         add(ActionOps(
-            model, workload, plan, rank,
+            run, rank,
             Action{.kind = kind, .stage = static_cast<std::int32_t>(stage), .microbatch = microbatch}));
       };
       add_compute(ActionKind::kForward, 0);
       for (const std::int32_t microbatch : {0, 1}) {  // the first one writes gradients
-        if (microbatch == MicrobatchCount(workload, plan)) continue;
-        if (!SplitsBackward(plan)) {
+        if (microbatch == MicrobatchCount(run.workload, run.plan)) continue;
+        if (!SplitsBackward(run.plan)) {
           add_compute(ActionKind::kBackward, microbatch);
           continue;
         }
@@ -56,32 +56,31 @@ std::vector<OpDesc> PlanOps(const ModelSpec& model, const Workload& workload, co
         add_compute(ActionKind::kWeightGradient, microbatch);
       }
     }
-    const RankPlace place = PlaceOf(plan, rank);
-    if (!ranks.emplace(place.first * 2 + place.last, RankLayers(model, plan, rank)).second) continue;
+    const RankPlace place = PlaceOf(run.plan, rank);
+    if (!ranks.emplace(place.first * 2 + place.last, RankLayers(run.model, run.plan, rank)).second) continue;
     // The rank's last compute may reduce gradients.
-    add(ActionOps(model, workload, plan, rank,
-                  Action{.kind = SplitsBackward(plan) ? ActionKind::kWeightGradient : ActionKind::kBackward,
-                         .stage = static_cast<std::int32_t>(StageOf(plan, rank, 0)),
-                         .microbatch = static_cast<std::int32_t>(MicrobatchCount(workload, plan) - 1)}));
-    for (const StateCoordinates& coordinates : StateCoordinatesOf(plan)) {
+    add(ActionOps(
+        run, rank,
+        Action{.kind = SplitsBackward(run.plan) ? ActionKind::kWeightGradient : ActionKind::kBackward,
+               .stage = static_cast<std::int32_t>(StageOf(run.plan, rank, 0)),
+               .microbatch = static_cast<std::int32_t>(MicrobatchCount(run.workload, run.plan) - 1)}));
+    for (const StateCoordinates& coordinates : StateCoordinatesOf(run.plan)) {
       ForEachRankKind([&](ActionKind kind) {
-        for (const RepeatedOp& repeated : RankOps(model, workload, plan, rank, kind, coordinates))
-          ops.insert(repeated.op);
+        for (const RepeatedOp& repeated : RankOps(run, rank, kind, coordinates)) ops.insert(repeated.op);
       });
     }
   }
-  if (plan.pp > 1) {
+  if (run.plan.pp > 1) {
     for (const ActionKind kind : {ActionKind::kSendActivation, ActionKind::kRecvActivation}) {
-      add(ActionOps(model, workload, plan, 0, Action{.kind = kind}));
+      add(ActionOps(run, 0, Action{.kind = kind}));
     }
   }
   return {ops.begin(), ops.end()};
 }
 
-std::vector<OpTime> PlanOpTimes(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                                const OpTimeModel& times) {
+std::vector<OpTime> PlanOpTimes(const RunView& run, const OpTimeModel& times) {
   std::vector<OpTime> result;
-  for (const OpDesc& op : PlanOps(model, workload, plan)) result.push_back({op, times.Seconds(op, plan)});
+  for (const OpDesc& op : PlanOps(run)) result.push_back({op, times.Seconds(op, run.plan)});
   return result;
 }
 

@@ -8,46 +8,44 @@
 
 namespace autocfg {
 
-RankUnitCosts::RankUnitCosts(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                             std::int64_t pipeline_rank, const BlockCosts& blocks)
-    : model_(model),
-      workload_(workload),
-      plan_(plan),
+RankUnitCosts::RankUnitCosts(const RunView& run, std::int64_t pipeline_rank, const BlockCosts& blocks)
+    : run_(run),
       pipeline_rank_(pipeline_rank),
       blocks_(blocks),
-      has_table_(pipeline_rank == 0 || (model.tied_embeddings && pipeline_rank + 1 == plan.pp)),
-      has_positions_(pipeline_rank == 0 && model.position == Position::kLearned),
-      has_output_(!model.tied_embeddings && pipeline_rank + 1 == plan.pp) {}
+      has_table_(pipeline_rank == 0 || (run.model.tied_embeddings && pipeline_rank + 1 == run.plan.pp)),
+      has_positions_(pipeline_rank == 0 && run.model.position == Position::kLearned),
+      has_output_(!run.model.tied_embeddings && pipeline_rank + 1 == run.plan.pp) {}
 
 std::int64_t RankUnitCosts::Layers(std::int64_t chunk) const {
-  return StageLayerCount(model_, plan_, StageOf(plan_, pipeline_rank_, chunk));
+  return StageLayerCount(run_.model, run_.plan, StageOf(run_.plan, pipeline_rank_, chunk));
 }
 
 bool RankUnitCosts::HasLastStage(std::int64_t chunk) const {
-  return IsLastStage(plan_, StageOf(plan_, pipeline_rank_, chunk));
+  return IsLastStage(run_.plan, StageOf(run_.plan, pipeline_rank_, chunk));
 }
 
 double RankUnitCosts::AllReductions() const {
   const UnitTimes& reduce = blocks_.units.reduce;
   return (has_table_ ? reduce.token_embedding : 0) + (has_positions_ ? reduce.positions : 0) +
          (has_output_ ? reduce.output_layer : 0) +
-         static_cast<double>(RankLayers(model_, plan_, pipeline_rank_)) * reduce.layer;
+         static_cast<double>(RankLayers(run_.model, run_.plan, pipeline_rank_)) * reduce.layer;
 }
 
 OverlapTime RankUnitCosts::ReductionsAfterCompute() const {
   const std::int64_t layers = Layers(0);
   const bool first = HasFirstStage(0), last = HasLastStage(0);
-  const bool only = MicrobatchCount(workload_, plan_) == 1;  // which writes gradients, and adds to none
+  const bool only =
+      MicrobatchCount(run_.workload, run_.plan) == 1;  // which writes gradients, and adds to none
   std::vector<UnitSeconds> compute;
-  if (SplitsBackward(plan_)) {
+  if (SplitsBackward(run_.plan)) {
     const StageCosts& weights = blocks_.weights;
     const double layer_s = weights.weight_s - (only ? weights.weight_first_saves_s : 0);
-    compute.assign(static_cast<std::size_t>(LayersWithDelayedGradients(plan_, layers)),
+    compute.assign(static_cast<std::size_t>(LayersWithDelayedGradients(run_.plan, layers)),
                    {0, layer_s, blocks_.units.reduce.layer});
   } else {
-    compute = BackwardBlocks(blocks_, plan_, layers, first, last, only);
+    compute = BackwardBlocks(blocks_, run_.plan, layers, first, last, only);
     // The last rank's copy of a tied table is complete once the head is.
-    if (last && !first && model_.tied_embeddings)
+    if (last && !first && run_.model.tied_embeddings)
       compute.front().reduce_s = blocks_.units.reduce.token_embedding;
     if (!last) compute.insert(compute.begin(), {0, blocks_.arrival.backward_s, 0});
   }
@@ -57,18 +55,18 @@ OverlapTime RankUnitCosts::ReductionsAfterCompute() const {
 }
 
 OverlapTime RankUnitCosts::WaitForParameters(double gather_norms_s) const {
-  if (ShardsParameters(plan_)) return {gather_norms_s, gather_norms_s};  // forwards gather the others
+  if (ShardsParameters(run_.plan)) return {gather_norms_s, gather_norms_s};  // forwards gather the others
   std::vector<GatheredUnit> units = {{gather_norms_s, 0}};
   const UnitTimes& gather = blocks_.units.gather;
-  const std::int64_t chunks = plan_.virtual_stages;
+  const std::int64_t chunks = run_.plan.virtual_stages;
   std::vector<double> begins_s = {0};  // of the first forward of each chunk
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-    const double forward_s = CostsOfStage(blocks_, plan_, Layers(chunk), HasFirstStage(chunk),
+    const double forward_s = CostsOfStage(blocks_, run_.plan, Layers(chunk), HasFirstStage(chunk),
                                           HasLastStage(chunk), /*host_op_s=*/0)
                                  .forward_s;
-    begins_s.push_back(begins_s.back() +
-                       static_cast<double>(std::min(plan_.pp, MicrobatchCount(workload_, plan_))) *
-                           forward_s);
+    begins_s.push_back(
+        begins_s.back() +
+        static_cast<double>(std::min(run_.plan.pp, MicrobatchCount(run_.workload, run_.plan))) * forward_s);
   }
   const double table_s = blocks_.embedding.forward_s, layer_s = blocks_.layer.forward_s;
   const double embedding_s = table_s + blocks_.positions.forward_s;

@@ -7,17 +7,14 @@
 
 #include "search/cost/stage_costs.h"
 #include "search/cost/unit_overlap.h"
-#include "search/plan/model_spec.h"
-#include "search/plan/parallel_plan.h"
-#include "search/plan/workload.h"
+#include "search/plan/run_view.h"
 
 namespace autocfg {
 
 // Refers to its arguments. Requires a legal, canonical plan with a resolved split.
 class RankUnitCosts {
  public:
-  RankUnitCosts(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                std::int64_t pipeline_rank, const BlockCosts& blocks);
+  RankUnitCosts(const RunView& run, std::int64_t pipeline_rank, const BlockCosts& blocks);
 
   // Returns the seconds of the reductions of all units but the norms.
   double AllReductions() const;
@@ -36,9 +33,7 @@ class RankUnitCosts {
   bool HasFirstStage(std::int64_t chunk) const { return pipeline_rank_ == 0 && chunk == 0; }
   bool HasLastStage(std::int64_t chunk) const;
 
-  const ModelSpec& model_;
-  const Workload& workload_;
-  const ParallelPlan& plan_;
+  const RunView run_;
   const std::int64_t pipeline_rank_;
   const BlockCosts& blocks_;
   const bool has_table_, has_positions_, has_output_;

@@ -232,7 +232,7 @@ ParallelPlan ResolveToFaster(CostModel& costs, const ParallelPlan& plan,
   ParallelPlan even = plan;
   even.split = SplitMode::kEven;
   if (plan.split != SplitMode::kAuto || resolved.split == SplitMode::kEven ||
-      FindIllegality(costs.model(), costs.workload(), RankCount(plan), even))
+      FindIllegality(costs.problem().With(even), RankCount(plan)))
     return resolved;
   even = ResolveSplit(costs, even);
   const Prediction of_even = predict(even), of_balanced = predict(resolved);

@@ -11,8 +11,9 @@ namespace autocfg {
 double StepBounds::StepAtLeast(PlanCosts& costs, const ParallelPlan& plan, double host_op_s) {
   Know(costs, plan);
   FindAlikeRanks(costs, plan, host_op_s);
-  return kRoundedBound * (BusyRankBound(ranks_, plan.schedule, MicrobatchCount(costs.workload(), plan)) +
-                          FirstRankAtLeast(costs, plan) + known_.common.scalars_s);
+  return kRoundedBound *
+         (BusyRankBound(ranks_, plan.schedule, MicrobatchCount(costs.problem().workload, plan)) +
+          FirstRankAtLeast(costs, plan) + known_.common.scalars_s);
 }
 
 double StepBounds::OutsidePipeline(PlanCosts& costs, const ParallelPlan& plan) {
@@ -29,10 +30,10 @@ StageCosts StepBounds::StageAtLeast(const ParallelPlan& plan, std::int64_t layer
 }
 
 void StepBounds::FindAlikeRanks(const PlanCosts& costs, const ParallelPlan& plan, double host_op_s) {
-  const ModelSpec& model = costs.model();
+  const ModelSpec& model = costs.problem().model;
   const StageTerms terms{.ranks_per_core = costs.RanksPerCore(),
                          .overlaps_messages = OverlapsMessages(plan),
-                         .single = MicrobatchCount(costs.workload(), plan) == 1};
+                         .single = MicrobatchCount(costs.problem().workload, plan) == 1};
   const double p2p_s = known_.common.p2p_s;
   const std::int64_t stages = StageCount(plan), chunks = plan.virtual_stages;
   ranks_.clear();
@@ -84,14 +85,14 @@ void StepBounds::FindAlikeRanks(const PlanCosts& costs, const ParallelPlan& plan
 }
 
 double StepBounds::FirstRankAtLeast(const PlanCosts& costs, const ParallelPlan& plan) const {
-  const ModelSpec& model = costs.model();
+  const ModelSpec& model = costs.problem().model;
   const BlockCosts& blocks = known_.common.blocks;
   const RankCosts& rank = known_.first_rank.rank;
   const auto layers = static_cast<double>(known_.first_rank_layers);
   double reduce_s = rank.norm_gradients_s + rank.reduce_s, wait_s = 0;
   if (OverlapsGradients(plan) && !ShardsGradients(plan)) {
     const UnitTimes& reduce = blocks.units.reduce;
-    const double all_s = RankUnitCosts(model, costs.workload(), plan, 0, blocks).AllReductions();
+    const double all_s = RankUnitCosts(costs.problem().With(plan), 0, blocks).AllReductions();
     if (blocks.units.hidden) {
       // The last compute reduces its units while it runs, the last of them after it.
       const std::int64_t of_stage = StageLayerCount(model, plan, 0);
@@ -137,7 +138,7 @@ void StepBounds::Know(PlanCosts& costs, const ParallelPlan& plan) {
   const bool same = known_.mesh == plan.mesh() && known_.layer == plan.layer() &&
                     known_.messages == plan.messages() && known_.states == plan.states() &&
                     known_.schedule == plan.schedule;
-  const std::int64_t layers = RankLayers(costs.model(), plan, 0);
+  const std::int64_t layers = RankLayers(costs.problem().model, plan, 0);
   if (!same || layers != known_.first_rank_layers) {
     if (!same) {
       known_.common = costs.CommonOf(plan);

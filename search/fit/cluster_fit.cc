@@ -128,7 +128,7 @@ class Fit {
     VectorXd logs(N());
     for (Index i = 0; i < N(); ++i) {
       const Measurement& m = measurements_.rows[static_cast<std::size_t>(i)];
-      AUTOCFG_ASSIGN_OR_RETURN(const auto predictor, predictors.Find(m.model, m.workload, cluster));
+      AUTOCFG_ASSIGN_OR_RETURN(const auto predictor, predictors.Find({m.model, m.workload, cluster}));
       AUTOCFG_ASSIGN_OR_RETURN(const auto plan, predictor->Resolve(m.plan));
       logs(i) = std::log(predictor->costs().Predict(plan).step_time_s);
     }

@@ -25,7 +25,7 @@
 #include "absl/status/statusor.h"
 #include "search/fit/measurements.h"
 #include "search/plan/cluster/calibration.h"
-#include "search/plan/cluster_spec.h"
+#include "search/plan/cluster/cluster_spec.h"
 
 namespace autocfg {
 

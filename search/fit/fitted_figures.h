@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "search/plan/cluster_spec.h"
+#include "search/plan/cluster/cluster_spec.h"
 
 namespace autocfg {
 

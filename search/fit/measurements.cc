@@ -254,8 +254,7 @@ class RowReader {
     if (gpus && *gpus != ranks) return fmt::format("gpus is {}, but tp x pp x dp is {}", *gpus, ranks);
     if (absl::Status status = Validate(m.workload, m.model); !status.ok())
       return std::string(status.message());
-    if (absl::Status status = CheckLegal(m.model, m.workload, ranks, m.plan); !status.ok())
-      return std::string(status.message());
+    if (absl::Status status = CheckLegal(m, ranks); !status.ok()) return std::string(status.message());
     if (absl::Status status = CheckPredictable(m.plan); !status.ok()) return std::string(status.message());
     return std::nullopt;
   }

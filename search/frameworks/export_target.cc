@@ -53,8 +53,7 @@ absl::StatusOr<ExportedFile> Export(const ExportedRun& run, const ExportTarget& 
   if (canonical.plan.split == SplitMode::kAuto) {
     return base::InvalidArgument("plan", "split=auto names no layers; give those of each stage");
   }
-  AUTOCFG_RETURN_IF_ERROR(
-      CheckLegal(canonical.model, canonical.workload, RankCount(canonical.plan), canonical.plan));
+  AUTOCFG_RETURN_IF_ERROR(CheckLegal(canonical, RankCount(canonical.plan)));
   Refusals refuse;
   target.check(canonical, refuse);
   refuse.ByRules(FrameworkRules(target.name), canonical);

@@ -7,10 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "search/plan/cluster_spec.h"
-#include "search/plan/model_spec.h"
-#include "search/plan/parallel_plan.h"
-#include "search/plan/workload.h"
+#include "search/plan/run.h"
 
 namespace autocfg {
 
@@ -33,11 +30,8 @@ struct ExportEvidence {
   std::string trial = {};
 };
 
-struct ExportedRun {
-  ModelSpec model;
-  ClusterSpec cluster;
-  Workload workload;
-  ParallelPlan plan;  // legal; its split is not auto
+// The plan is legal; its split is not auto.
+struct ExportedRun : PlannedRun {
   ExportEvidence evidence = {};
   double tokens = 0;                         // of the whole run; 0: not said
   std::int64_t ranks_per_node = 0;           // where the cluster has no groups; 0: all ranks are on one node

@@ -128,8 +128,7 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
   if (absl::Status status = Validate(run.workload, run.model); !status.ok())
     return base::Within(file, status);
   DropRestatedDefaults(run.plan);
-  if (absl::Status status = CheckLegal(run.model, run.workload, run.ranks, run.plan); !status.ok())
-    return base::Within(file, status);
+  if (absl::Status status = CheckLegal(run, run.ranks); !status.ok()) return base::Within(file, status);
   if (!options.model) NameByShape(run.plan.tp, run.model);
   result.model = std::move(run.model);
   result.workload = run.workload;

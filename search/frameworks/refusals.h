@@ -31,7 +31,7 @@ class Refusals {
   }
   // All rules of a framework that the plan breaks.
   void ByRules(std::span<const LegalityRule> rules, const ExportedRun& run) {
-    const PlanCase plan{run.model, run.workload, RankCount(run.plan), run.plan};
+    const PlanCase plan{run, RankCount(run.plan)};
     for (const LegalityRule& rule : rules) {
       if (rule.broken(plan)) Unless(false, rule.explain(plan), of_plan_);
     }

@@ -267,26 +267,23 @@ std::string_view Name(IllegalReason reason) {
   return kRules[static_cast<std::size_t>(reason)].name;
 }
 
-std::optional<IllegalReason> FindIllegality(const ModelSpec& model, const Workload& workload,
-                                            std::int64_t max_ranks, const ParallelPlan& plan) {
-  const LegalityRule* rule = FirstBroken({model, workload, max_ranks, plan});
+std::optional<IllegalReason> FindIllegality(const RunView& run, std::int64_t max_ranks) {
+  const LegalityRule* rule = FirstBroken({run, max_ranks});
   if (rule == nullptr) return std::nullopt;
   return rule->reason;
 }
 
-std::optional<Illegality> ExplainIllegality(const ModelSpec& model, const Workload& workload,
-                                            std::int64_t max_ranks, const ParallelPlan& plan) {
-  const PlanCase c{model, workload, max_ranks, plan};
+std::optional<Illegality> ExplainIllegality(const RunView& run, std::int64_t max_ranks) {
+  const PlanCase c{run, max_ranks};
   const LegalityRule* rule = FirstBroken(c);
   if (rule == nullptr) return std::nullopt;
   return Illegality{rule->reason, rule->explain(c)};
 }
 
-absl::Status CheckLegal(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
-                        const ParallelPlan& plan) {
-  const auto illegal = ExplainIllegality(model, workload, max_ranks, plan);
+absl::Status CheckLegal(const RunView& run, std::int64_t max_ranks) {
+  const auto illegal = ExplainIllegality(run, max_ranks);
   if (!illegal) return absl::OkStatus();
-  return base::InvalidArgument("plan", fmt::format("illegal plan {}: {} ({})", ShortPlanText(plan),
+  return base::InvalidArgument("plan", fmt::format("illegal plan {}: {} ({})", ShortPlanText(run.plan),
                                                    illegal->detail, Name(illegal->reason)));
 }
 

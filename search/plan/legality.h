@@ -9,10 +9,8 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "search/plan/model_spec.h"
-#include "search/plan/parallel_plan.h"
 #include "search/plan/plan_options.h"
-#include "search/plan/workload.h"
+#include "search/plan/run_view.h"
 
 namespace autocfg {
 
@@ -44,11 +42,8 @@ inline constexpr int kIllegalReasonCount = static_cast<int>(IllegalReason::kNotE
 std::string_view Name(IllegalReason reason);  // "heads_not_divisible", ...
 
 // A plan and what it is judged against.
-struct PlanCase {
-  const ModelSpec& model;
-  const Workload& workload;
+struct PlanCase : RunView {
   std::int64_t max_ranks;
-  const ParallelPlan& plan;
 };
 
 struct LegalityRule {
@@ -70,14 +65,11 @@ struct Illegality {
 };
 
 // Returns the first rule that the plan breaks; empty if it is legal.
-std::optional<IllegalReason> FindIllegality(const ModelSpec& model, const Workload& workload,
-                                            std::int64_t max_ranks, const ParallelPlan& plan);
-std::optional<Illegality> ExplainIllegality(const ModelSpec& model, const Workload& workload,
-                                            std::int64_t max_ranks, const ParallelPlan& plan);
+std::optional<IllegalReason> FindIllegality(const RunView& run, std::int64_t max_ranks);
+std::optional<Illegality> ExplainIllegality(const RunView& run, std::int64_t max_ranks);
 
 // Returns InvalidArgument with the subject "plan", naming the plan and the first rule that it breaks, in a
 // sentence; OK if it is legal.
-absl::Status CheckLegal(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
-                        const ParallelPlan& plan);
+absl::Status CheckLegal(const RunView& run, std::int64_t max_ranks);
 
 }  // namespace autocfg

@@ -26,57 +26,56 @@ void Add(OpWeights& weights, const std::vector<OpDesc>& ops, double times) {
 }
 
 // Returns the ops of one step of a plan, each with its total nominal time.
-OpWeights StepOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+OpWeights StepOps(const RunView& run) {
   OpWeights weights;
-  const auto m = static_cast<double>(MicrobatchCount(workload, plan));
+  const auto m = static_cast<double>(MicrobatchCount(run.workload, run.plan));
   std::int64_t recomputing = 0, delaying = 0;
-  for (std::int64_t stage = 0; stage < StageCount(plan); ++stage) {
-    const std::int64_t of_stage = StageLayerCount(model, plan, stage);
-    recomputing += LayersWithRecomputeOps(plan, of_stage);
-    delaying += LayersWithDelayedGradients(plan, of_stage);
+  for (std::int64_t stage = 0; stage < StageCount(run.plan); ++stage) {
+    const std::int64_t of_stage = StageLayerCount(run.model, run.plan, stage);
+    recomputing += LayersWithRecomputeOps(run.plan, of_stage);
+    delaying += LayersWithDelayedGradients(run.plan, of_stage);
   }
-  const double layers = static_cast<double>(model.layers) * m;
-  Add(weights, LayerForwardOps(model, workload, plan), layers);
-  if (recomputing > 0)
-    Add(weights, LayerRecomputeOps(model, workload, plan), static_cast<double>(recomputing) * m);
-  Add(weights, EmbeddingForwardOps(model, workload, plan), m);
-  Add(weights, PositionForwardOps(model, workload, plan), m);
-  Add(weights, HeadForwardOps(model, workload, plan), m);
-  Add(weights, ArrivalOps(model, workload, plan), 2 * static_cast<double>(StageCount(plan) - 1) * m);
+  const double layers = static_cast<double>(run.model.layers) * m;
+  Add(weights, LayerForwardOps(run), layers);
+  if (recomputing > 0) Add(weights, LayerRecomputeOps(run), static_cast<double>(recomputing) * m);
+  Add(weights, EmbeddingForwardOps(run), m);
+  Add(weights, PositionForwardOps(run), m);
+  Add(weights, HeadForwardOps(run), m);
+  Add(weights, ArrivalOps(run), 2 * static_cast<double>(StageCount(run.plan) - 1) * m);
   for (const bool accumulate : {false, true}) {
     const double times = accumulate ? m - 1 : 1;
     if (times == 0) continue;
-    if (delaying < model.layers) {
-      Add(weights, LayerBackwardOps(model, workload, plan, accumulate),
-          static_cast<double>(model.layers - delaying) * times);
+    if (delaying < run.model.layers) {
+      Add(weights, LayerBackwardOps(run, accumulate),
+          static_cast<double>(run.model.layers - delaying) * times);
     }
     if (delaying > 0) {
       const double split = static_cast<double>(delaying) * times;
-      Add(weights, LayerInputGradientOps(model, workload, plan, accumulate), split);
-      Add(weights, LayerWeightGradientOps(model, workload, plan, accumulate), split);
+      Add(weights, LayerInputGradientOps(run, accumulate), split);
+      Add(weights, LayerWeightGradientOps(run, accumulate), split);
     }
-    Add(weights, PositionBackwardOps(model, workload, plan, accumulate), times);
-    Add(weights, EmbeddingBackwardOps(model, workload, plan, accumulate), times);
-    Add(weights, HeadBackwardOps(model, workload, plan, accumulate), times);
+    Add(weights, PositionBackwardOps(run, accumulate), times);
+    Add(weights, EmbeddingBackwardOps(run, accumulate), times);
+    Add(weights, HeadBackwardOps(run, accumulate), times);
   }
   // All chunks of a rank form one region. Takes the first rank, the last one, and one middle rank of each
   // size.
   std::set<std::int64_t> between;
-  for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
-    const bool edge = rank == 0 || rank + 1 == plan.pp;
-    if (!edge && plan.split != SplitMode::kExplicit && !between.empty()) continue;
-    if (!edge && !between.insert(RankLayers(model, plan, rank)).second) continue;
+  for (std::int64_t rank = 0; rank < run.plan.pp; ++rank) {
+    const bool edge = rank == 0 || rank + 1 == run.plan.pp;
+    if (!edge && run.plan.split != SplitMode::kExplicit && !between.empty()) continue;
+    if (!edge && !between.insert(RankLayers(run.model, run.plan, rank)).second) continue;
     ForEachRankKind([&](ActionKind kind) {
-      for (const RepeatedOp& repeated : RankOps(model, workload, plan, rank, kind))
+      for (const RepeatedOp& repeated : RankOps(run, rank, kind))
         Add(weights, {repeated.op}, static_cast<double>(repeated.times));
     });
-    for (const RepeatedOp& repeated : UnitOpsOfComputes(model, workload, plan, rank))
+    for (const RepeatedOp& repeated : UnitOpsOfComputes(run, rank))
       Add(weights, {repeated.op}, static_cast<double>(repeated.times));
   }
-  if (plan.pp > 1) {
+  if (run.plan.pp > 1) {
     for (const ActionKind kind : {ActionKind::kSendActivation, ActionKind::kRecvActivation}) {
-      Add(weights, ActionOps(model, workload, plan, 0, Action{.kind = kind}),
-          2 * static_cast<double>(plan.virtual_stages) * m);
+      Add(weights, ActionOps(run, 0, Action{.kind = kind}),
+          2 * static_cast<double>(run.plan.virtual_stages) * m);
     }
   }
   return weights;
@@ -88,7 +87,7 @@ std::vector<OpDesc> ListCalibrationOps(const ModelSpec& model, const Workload& w
                                        const std::vector<ParallelPlan>& plans, std::size_t most) {
   std::map<OpDesc, double> share;  // over all plans; ordered, so that sums do not depend on hashing
   for (const ParallelPlan& plan : plans) {
-    const OpWeights step = StepOps(model, workload, plan);
+    const OpWeights step = StepOps({model, workload, plan});
     std::vector<std::pair<OpDesc, double>> sorted(step.begin(), step.end());
     std::sort(sorted.begin(), sorted.end());
     double total = 0;

@@ -283,7 +283,7 @@ class Alternatives {
   }
 
   void Try(const ParallelPlan& plan) {
-    if (FindIllegality(costs_.model(), costs_.workload(), RankCount(best_), plan)) return;
+    if (FindIllegality(costs_.problem().With(plan), RankCount(best_))) return;
     const ParallelPlan resolved = ResolveSplit(costs_, Canonical(plan));
     if (option_->equal(resolved, best_) || !HasValuesOfTheSpace(resolved)) return;
     some_legal_ = true;

@@ -24,11 +24,10 @@ std::string IllegalDetail(const CostModel& costs, const ParallelPlan& plan, Ille
   }
   if (reason == IllegalReason::kNotExpressible) {
     const std::string& framework = costs.cluster().engine.name;
-    return fmt::format(
-        "{} cannot express {}", framework,
-        WhyNotExpressible(FrameworkRules(framework), {costs.model(), costs.workload(), ranks, plan}));
+    return fmt::format("{} cannot express {}", framework,
+                       WhyNotExpressible(FrameworkRules(framework), {costs.problem().With(plan), ranks}));
   }
-  return ExplainIllegality(costs.model(), costs.workload(), ranks, plan)->detail;
+  return ExplainIllegality(costs.problem().With(plan), ranks)->detail;
 }
 
 std::string OutOfMemoryDetail(const CostModel& costs, const ParallelPlan& plan) {

@@ -13,7 +13,7 @@
 #include "fmt/format.h"
 #include "search/cost/op_times/nominal_times.h"
 #include "search/frameworks/framework_rules.h"
-#include "search/plan/memory_margin.h"
+#include "search/plan/cluster/memory_margin.h"
 #include "search/plan/plan_text.h"
 #include "search/planner/calibration_ops.h"
 #include "search/planner/feasible_plans.h"
@@ -38,13 +38,13 @@ std::string_view Name(SearchPhase phase) {
 namespace {
 
 std::unique_ptr<CostModel> CalibratedCosts(const SearchState& s, const KnownOpTimes& known) {
-  return std::make_unique<CostModel>(s.model, s.workload, s.cluster, known.times, known.device_overhead_bytes,
+  return std::make_unique<CostModel>(s.problem, known.times, known.device_overhead_bytes,
                                      s.options.memory_margin);
 }
 
 // Returns the cost model for plans before the calibration.
 std::unique_ptr<CostModel> NominalCosts(const SearchState& s) {
-  return CalibratedCosts(s, {std::make_shared<const NominalTimes>(), DeviceOverheadBytes(s.cluster)});
+  return CalibratedCosts(s, {std::make_shared<const NominalTimes>(), DeviceOverheadBytes(s.problem.cluster)});
 }
 
 }  // namespace
@@ -54,35 +54,30 @@ SearchLoop::SearchLoop(SearchLoop&&) noexcept = default;
 SearchLoop& SearchLoop::operator=(SearchLoop&&) noexcept = default;
 SearchLoop::~SearchLoop() = default;
 
-absl::StatusOr<SearchSpace> PlannedSpace(const ModelSpec& model, const Workload& workload,
-                                         const ClusterSpec& cluster, const AxisValues& space,
+absl::StatusOr<SearchSpace> PlannedSpace(const Problem& problem, const AxisValues& space,
                                          const SearchOptions& options) {
-  return SearchSpace::Create(model, workload, RankCount(cluster), space,
+  return SearchSpace::Create(problem.model, problem.workload, RankCount(problem.cluster), space,
                              {.predict_only = options.predict_only,
-                              .hides_collectives = HidesCollectives(cluster),
-                              .framework = FrameworkRules(cluster.engine.name)});
+                              .hides_collectives = HidesCollectives(problem.cluster),
+                              .framework = FrameworkRules(problem.cluster.engine.name)});
 }
 
-absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Workload& workload,
-                                              const ClusterSpec& cluster, const AxisValues& space,
+absl::StatusOr<SearchLoop> SearchLoop::Create(const Problem& problem, const AxisValues& space,
                                               const SearchOptions& options, const PlanningWatch& watch,
                                               const std::optional<KnownOpTimes>& known) {
-  AUTOCFG_RETURN_IF_ERROR(Validate(model));
-  AUTOCFG_RETURN_IF_ERROR(options.predict_only ? CheckPredictable(model) : CheckEngineSupports(model));
-  AUTOCFG_RETURN_IF_ERROR(Validate(workload, model));
-  AUTOCFG_RETURN_IF_ERROR(Validate(cluster));
+  AUTOCFG_RETURN_IF_ERROR(Validate(problem));
+  AUTOCFG_RETURN_IF_ERROR(options.predict_only ? CheckPredictable(problem.model)
+                                               : CheckEngineSupports(problem.model));
   for (const auto& [name, value] : {std::pair("max_trials", options.max_trials),
                                     std::pair("measurable_ranks", options.measurable_ranks)}) {
     if (value < 0)
       return absl::InvalidArgumentError(fmt::format("{} is {}; it must not be negative", name, value));
   }
   AUTOCFG_RETURN_IF_ERROR(CheckMemoryMargin(options.memory_margin));
-  AUTOCFG_ASSIGN_OR_RETURN(SearchSpace plans, PlannedSpace(model, workload, cluster, space, options));
+  AUTOCFG_ASSIGN_OR_RETURN(SearchSpace plans, PlannedSpace(problem, space, options));
 
   auto state = std::make_unique<SearchState>();
-  state->model = model;
-  state->workload = workload;
-  state->cluster = cluster;
+  state->problem = problem;
   state->options = options;
   state->space = std::move(plans);
   if (options.exhaustive) {
@@ -102,7 +97,7 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
 std::string SearchLoop::LeftOut() const {
   const SearchState& s = *state_;
   const std::string most = fmt::format("the space has more plans than the {} that a search goes through",
-                                       s.options.budget.PlansOf(s.model.layers));
+                                       s.options.budget.PlansOf(s.problem.model.layers));
   constexpr std::string_view kNarrow = "name values with --space, such as mbs=1,2,4";
   if (const std::optional<MeshOptions>& at = s.feasible.cut_off_at)
     return fmt::format("{}: it was cut off at tp={}, pp={}; {}", most, at->tp, at->pp, kNarrow);
@@ -135,7 +130,7 @@ std::vector<OpDesc> SearchLoop::CalibrationOps() const {
     add_choice(plan.choice);
     for (const PlanChoice& other : feasible.OthersOf(plan)) add_choice(other);
   }
-  return ListCalibrationOps(state_->model, state_->workload, plans);
+  return ListCalibrationOps(state_->problem.model, state_->problem.workload, plans);
 }
 
 absl::Status SearchLoop::SetCalibration(const OpTimes& times, std::int64_t device_overhead_bytes) {

@@ -29,6 +29,7 @@
 
 #include "absl/status/statusor.h"
 #include "search/cost/cost_model.h"
+#include "search/plan/run.h"
 #include "search/planner/option_effects.h"
 #include "search/planner/planning.h"
 #include "search/planner/slice.h"
@@ -54,8 +55,7 @@ struct SearchOptions {
 // Returns the space that a search with these options goes through. If the cluster's engine is a training
 // framework that files are written for, only plans that it can express. InvalidArgument and Unimplemented: as
 // of SearchSpace::Create.
-absl::StatusOr<SearchSpace> PlannedSpace(const ModelSpec& model, const Workload& workload,
-                                         const ClusterSpec& cluster, const AxisValues& space,
+absl::StatusOr<SearchSpace> PlannedSpace(const Problem& problem, const AxisValues& space,
                                          const SearchOptions& options);
 
 inline constexpr std::size_t kMostCandidates = 20'000;
@@ -121,8 +121,7 @@ class SearchLoop {
   // the inputs. If nothing is to be run, also accepts what can be predicted but not run. Cancelled once
   // `watch`, which is kept for SetCalibration, says no. `known`: the calibration to come, if it does not need
   // CalibrationOps; SetCalibration with the same one does not enumerate the plans again.
-  static absl::StatusOr<SearchLoop> Create(const ModelSpec& model, const Workload& workload,
-                                           const ClusterSpec& cluster, const AxisValues& space,
+  static absl::StatusOr<SearchLoop> Create(const Problem& problem, const AxisValues& space,
                                            const SearchOptions& options, const PlanningWatch& watch = {},
                                            const std::optional<KnownOpTimes>& known = {});
 

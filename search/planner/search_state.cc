@@ -72,7 +72,7 @@ bool SearchState::IsSlice(const ParallelPlan& plan) const {
 void SearchState::PredictHiddenComm(std::size_t candidate) {
   Prediction& raw = records[candidate].raw;
   CandidatePlan& c = candidates[candidate];
-  if (raw.hidden_comm_s || !CheckProgramSize(workload, c.plan).ok()) return;
+  if (raw.hidden_comm_s || !CheckProgramSize(problem.workload, c.plan).ok()) return;
   const double hidden_s = costs->HiddenComm(c.plan);
   raw.hidden_comm_s = hidden_s;
   for (Prediction* scaled : {&c.predicted, &records[candidate].announced})
@@ -121,7 +121,7 @@ void SearchState::Recalibrate() {
                             .log_ratio = std::log(*c.measured_s / records[i].raw.step_time_s),
                             .noise_sigma = records[i].noise_sigma});
   }
-  recalibration = Recalibration(model.layers, observations);
+  recalibration = Recalibration(problem.model.layers, observations);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Correction correction = recalibration.For(candidates[i].plan, records[i].raw.breakdown);
     Prediction& p = candidates[i].predicted = Corrected(records[i].raw, correction);

@@ -44,9 +44,7 @@ struct SearchState {
     double noise_sigma = 0;                  // relative standard error of its measured time
   };
 
-  ModelSpec model;
-  Workload workload;
-  ClusterSpec cluster;
+  Problem problem;
   SearchOptions options;
   SearchSpace space;
   PlanningWatch watch;
@@ -72,7 +70,7 @@ struct SearchState {
     // Each thread has a cost model, whose caches grow with the stages of plans. One thread keeps models of
     // hundreds of layers within the memory of a server.
     constexpr std::int64_t kMostLayersTogether = 512;
-    return {.count = model.layers <= kMostLayersTogether ? options.threads : 1,
+    return {.count = problem.model.layers <= kMostLayersTogether ? options.threads : 1,
             .cpu_seconds = options.thread_cpu_seconds,
             .add_cpu_seconds = &helper_cpu_s};
   }

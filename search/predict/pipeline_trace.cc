@@ -42,7 +42,7 @@ absl::StatusOr<PipelineTrace> TracePipeline(CostModel& costs, const ParallelPlan
   Workload share = costs.workload();
   share.global_batch = share.global_batch / plan.dp * few.dp;
   AUTOCFG_RETURN_IF_ERROR(CheckProgramSize(share, few));
-  PipelineTrace trace{.program = Lower(costs.model(), share, few), .ranks = {}};
+  PipelineTrace trace{.program = Lower({costs.model(), share, few}), .ranks = {}};
   double ranks_per_core = 1;
   for (const NodeGroup& group : costs.cluster().groups)
     ranks_per_core = std::max(ranks_per_core, group.ranks_per_core);

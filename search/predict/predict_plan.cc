@@ -11,8 +11,8 @@
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/split.h"
 #include "search/cost/timing/closed_form.h"
+#include "search/plan/cluster/memory_margin.h"
 #include "search/plan/legality.h"
-#include "search/plan/memory_margin.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/plan_text.h"
 #include "search/predict/prediction_interval.h"
@@ -47,12 +47,9 @@ std::string LaunchBoundNote(const Prediction& prediction, double host_op_s, cons
       prediction.step_time_high_s / prediction.step_time_s, larger);
 }
 
-absl::Status CheckQuestion(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,
-                           double memory_margin) {
-  AUTOCFG_RETURN_IF_ERROR(Validate(model));
-  AUTOCFG_RETURN_IF_ERROR(CheckPredictable(model));
-  AUTOCFG_RETURN_IF_ERROR(Validate(workload, model));
-  AUTOCFG_RETURN_IF_ERROR(Validate(cluster));
+absl::Status CheckQuestion(const Problem& problem, double memory_margin) {
+  AUTOCFG_RETURN_IF_ERROR(Validate(problem));
+  AUTOCFG_RETURN_IF_ERROR(CheckPredictable(problem.model));
   return CheckMemoryMargin(memory_margin);
 }
 
@@ -63,20 +60,17 @@ std::string RopeScalingNote(const ModelSpec& model) {
                      model.rope_scaling);
 }
 
-absl::StatusOr<Predictor> Predictor::Create(const ModelSpec& model, const Workload& workload,
-                                            const ClusterSpec& cluster, double memory_margin) {
-  AUTOCFG_RETURN_IF_ERROR(CheckQuestion(model, workload, cluster, memory_margin));
-  AUTOCFG_ASSIGN_OR_RETURN(auto times, ClusterOpTimes::Create(cluster, workload.precision));
-  return Predictor(
-      CostModel(model, workload, cluster, std::move(times), DeviceOverheadBytes(cluster), memory_margin));
+absl::StatusOr<Predictor> Predictor::Create(const Problem& problem, double memory_margin) {
+  AUTOCFG_RETURN_IF_ERROR(CheckQuestion(problem, memory_margin));
+  AUTOCFG_ASSIGN_OR_RETURN(auto times, ClusterOpTimes::Create(problem.cluster, problem.workload.precision));
+  return Predictor(CostModel(problem, std::move(times), DeviceOverheadBytes(problem.cluster), memory_margin));
 }
 
-absl::StatusOr<Predictor> Predictor::Create(const ModelSpec& model, const Workload& workload,
-                                            const ClusterSpec& cluster, double memory_margin,
+absl::StatusOr<Predictor> Predictor::Create(const Problem& problem, double memory_margin,
                                             MeasuredOpTimes measured) {
-  AUTOCFG_RETURN_IF_ERROR(CheckQuestion(model, workload, cluster, memory_margin));
-  Predictor predictor(CostModel(model, workload, cluster, std::move(measured.times),
-                                measured.device_overhead_bytes, memory_margin));
+  AUTOCFG_RETURN_IF_ERROR(CheckQuestion(problem, memory_margin));
+  Predictor predictor(
+      CostModel(problem, std::move(measured.times), measured.device_overhead_bytes, memory_margin));
   predictor.sigma_ = std::move(measured.sigma);
   return predictor;
 }
@@ -87,7 +81,7 @@ bool Predictor::IsBounded(const ParallelPlan& plan) {
 
 absl::StatusOr<ParallelPlan> Predictor::Resolve(const ParallelPlan& plan) {
   const std::int64_t ranks = RankCount(costs_.cluster());
-  AUTOCFG_RETURN_IF_ERROR(CheckLegal(costs_.model(), costs_.workload(), ranks, plan));
+  AUTOCFG_RETURN_IF_ERROR(CheckLegal(costs_.problem().With(plan), ranks));
   AUTOCFG_RETURN_IF_ERROR(CheckPredictable(plan));
   return ResolveToFaster(costs_, Canonical(WithEngineOverlap(TimedEngine(costs_.cluster()), plan)),
                          [&](const ParallelPlan& split) {
@@ -132,7 +126,7 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
         fmt::format("its figures make a step of {} s; correct its rates, bandwidths and latencies", seconds));
   }
   SetInterval(result);
-  result.throughput = ThroughputOf(costs_.model(), costs_.workload(), costs_.cluster(), result.plan, seconds);
+  result.throughput = ThroughputOf(costs_.problem(), result.plan, seconds);
   return result;
 }
 
@@ -155,28 +149,25 @@ void Predictor::SetInterval(PlanPrediction& result) {
 absl::StatusOr<Predictor::Trace> Predictor::TraceOf(const ParallelPlan& plan) {
   AUTOCFG_ASSIGN_OR_RETURN(const auto resolved, Resolve(plan));
   AUTOCFG_RETURN_IF_ERROR(CheckProgramSize(costs_.workload(), resolved));
-  return Trace{Lower(costs_.model(), costs_.workload(), resolved), costs_.Trace(resolved)};
+  return Trace{Lower(costs_.problem().With(resolved)), costs_.Trace(resolved)};
 }
 
-absl::StatusOr<PlanPrediction> PredictPlan(const ModelSpec& model, const Workload& workload,
-                                           const ClusterSpec& cluster, const ParallelPlan& plan) {
-  AUTOCFG_ASSIGN_OR_RETURN(auto predictor, Predictor::Create(model, workload, cluster));
-  return predictor.Predict(plan);
+absl::StatusOr<PlanPrediction> PredictPlan(const PlannedRun& run) {
+  AUTOCFG_ASSIGN_OR_RETURN(auto predictor, Predictor::Create(run));
+  return predictor.Predict(run.plan);
 }
 
-absl::StatusOr<Predictor*> PredictorCache::Find(const ModelSpec& model, const Workload& workload,
-                                                const ClusterSpec& cluster, double memory_margin) {
+absl::StatusOr<Predictor*> PredictorCache::Find(const Problem& problem, double memory_margin) {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](Entry& entry) {
     const CostModel& costs = entry.predictor.costs();
-    return costs.workload() == workload && costs.memory_margin() == memory_margin && costs.model() == model &&
-           costs.cluster() == cluster;
+    return costs.memory_margin() == memory_margin && costs.problem() == problem;
   });
   if (found != entries_.end() && found->uses < kMostUses) {
     ++found->uses;
     entries_.splice(entries_.begin(), entries_, found);
     return &entries_.front().predictor;
   }
-  AUTOCFG_ASSIGN_OR_RETURN(auto made, Predictor::Create(model, workload, cluster, memory_margin));
+  AUTOCFG_ASSIGN_OR_RETURN(auto made, Predictor::Create(problem, memory_margin));
   if (found != entries_.end()) entries_.erase(found);
   entries_.push_front({std::move(made), 1});
   if (entries_.size() > kMostPredictors) entries_.pop_back();

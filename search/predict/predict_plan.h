@@ -15,10 +15,7 @@
 #include "absl/status/statusor.h"
 #include "search/cost/cost_model.h"
 #include "search/cost/timing/program_timer.h"
-#include "search/plan/cluster_spec.h"
-#include "search/plan/model_spec.h"
-#include "search/plan/parallel_plan.h"
-#include "search/plan/workload.h"
+#include "search/plan/run.h"
 #include "search/schedule/program.h"
 
 namespace autocfg {
@@ -36,8 +33,7 @@ double TokensPerSecond(const Workload& workload, double step_time_s);
 
 // Returns the rates of a step of `step_time_s` seconds; all zero if that is not positive. Requires a legal
 // plan and a cluster with a node group. The peak is that of the first group.
-Throughput ThroughputOf(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,
-                        const ParallelPlan& plan, double step_time_s);
+Throughput ThroughputOf(const Problem& problem, const ParallelPlan& plan, double step_time_s);
 
 struct PlanPrediction {
   std::string engine;           // whose step it is
@@ -68,12 +64,10 @@ class Predictor {
   // lacks (search/cost/op_times/cluster_op_times.h). Unimplemented: a part of the model that cannot be
   // predicted yet. Defaults of the model must be filled in. `memory_margin`: as of CostModel; InvalidArgument
   // unless CheckMemoryMargin accepts it.
-  static absl::StatusOr<Predictor> Create(const ModelSpec& model, const Workload& workload,
-                                          const ClusterSpec& cluster, double memory_margin = 0);
+  static absl::StatusOr<Predictor> Create(const Problem& problem, double memory_margin = 0);
   // As Create, by measured op times. The cluster may be local. Predict then returns FailedPrecondition about
   // the subject "cluster" if the times allow no estimate of an op of the plan.
-  static absl::StatusOr<Predictor> Create(const ModelSpec& model, const Workload& workload,
-                                          const ClusterSpec& cluster, double memory_margin,
+  static absl::StatusOr<Predictor> Create(const Problem& problem, double memory_margin,
                                           MeasuredOpTimes measured);
 
   // InvalidArgument: the plan is illegal, with the reason in a sentence. It may use fewer ranks than the
@@ -105,15 +99,13 @@ class Predictor {
 };
 
 // Runs Predictor::Create, then Predict.
-absl::StatusOr<PlanPrediction> PredictPlan(const ModelSpec& model, const Workload& workload,
-                                           const ClusterSpec& cluster, const ParallelPlan& plan);
+absl::StatusOr<PlanPrediction> PredictPlan(const PlannedRun& run);
 
 // Keeps the most recently used predictors, for streams of requests. Not thread-safe.
 class PredictorCache {
  public:
   // Returns the predictor of this question; valid until the next call. Errors as of Predictor::Create.
-  absl::StatusOr<Predictor*> Find(const ModelSpec& model, const Workload& workload,
-                                  const ClusterSpec& cluster, double memory_margin = 0);
+  absl::StatusOr<Predictor*> Find(const Problem& problem, double memory_margin = 0);
 
  private:
   struct Entry {

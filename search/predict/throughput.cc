@@ -8,8 +8,9 @@ double TokensPerSecond(const Workload& workload, double step_time_s) {
   return step_time_s > 0 ? tokens / step_time_s : 0;
 }
 
-Throughput ThroughputOf(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,
-                        const ParallelPlan& plan, double step_time_s) {
+Throughput ThroughputOf(const Problem& problem, const ParallelPlan& plan, double step_time_s) {
+  const ClusterSpec& cluster = problem.cluster;
+  const Workload& workload = problem.workload;
   Throughput rates;
   const std::optional<double> peak =
       cluster.groups.empty() ? std::nullopt : PeakFlops(cluster.groups.front().device, workload.precision);
@@ -18,8 +19,9 @@ Throughput ThroughputOf(const ModelSpec& model, const Workload& workload, const 
   const auto seq_len = static_cast<double>(workload.seq_len);
   rates.tokens_per_s = TokensPerSecond(workload, step_time_s);
   rates.tokens_per_s_per_gpu = rates.tokens_per_s / static_cast<double>(RankCount(plan));
-  rates.model_flops_per_s_per_gpu = ModelFlops(model, rates.tokens_per_s_per_gpu, seq_len);
-  rates.hardware_flops_per_s_per_gpu = HardwareFlops(model, plan, rates.tokens_per_s_per_gpu, seq_len);
+  rates.model_flops_per_s_per_gpu = ModelFlops(problem.model, rates.tokens_per_s_per_gpu, seq_len);
+  rates.hardware_flops_per_s_per_gpu =
+      HardwareFlops(problem.model, plan, rates.tokens_per_s_per_gpu, seq_len);
   if (peak) rates.mfu = rates.model_flops_per_s_per_gpu / *peak;
   return rates;
 }

@@ -7,7 +7,7 @@
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
-#include "search/plan/memory_margin.h"
+#include "search/plan/cluster/memory_margin.h"
 #include "search/text/engines.h"
 #include "search/text/typical_figures.h"
 
@@ -51,12 +51,9 @@ std::string CalibratedEngineNote(const ClusterSpec& cluster) {
 }
 
 absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts) {
-  PredictionQuestion question{.model = std::move(parts.model),
-                              .cluster = std::move(parts.cluster),
-                              .workload = {.global_batch = parts.global_batch},
-                              .plan = std::move(parts.plan),
-                              .memory_margin = 0,
-                              .notes = {}};
+  PredictionQuestion question{
+      {{std::move(parts.model), {.global_batch = parts.global_batch}, std::move(parts.cluster)},
+       std::move(parts.plan)}};
   FillDefaults(question.model, parts.seq_len);
   if (question.cluster.local && !parts.measured) return LocalHasNoFigures();
   if (!parts.engine.empty()) {
@@ -92,8 +89,7 @@ absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts) {
 }
 
 absl::StatusOr<PlanPrediction> Answer(const PredictionQuestion& question, PredictorCache& predictors) {
-  AUTOCFG_ASSIGN_OR_RETURN(const auto predictor, predictors.Find(question.model, question.workload,
-                                                                 question.cluster, question.memory_margin));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto predictor, predictors.Find(question, question.memory_margin));
   return predictor->Predict(question.plan);
 }
 

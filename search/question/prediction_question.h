@@ -9,10 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "search/plan/cluster_spec.h"
-#include "search/plan/model_spec.h"
-#include "search/plan/parallel_plan.h"
-#include "search/plan/workload.h"
+#include "search/plan/run.h"
 #include "search/predict/predict_plan.h"
 
 namespace autocfg {
@@ -43,13 +40,9 @@ struct QuestionParts {
   bool measured = false;                     // the caller has op times of the cluster, which may be local
 };
 
-struct PredictionQuestion {
-  ModelSpec model;
-  ClusterSpec cluster;
-  Workload workload;
-  ParallelPlan plan;
-  double memory_margin = 0;        // as of CostModel
-  std::vector<std::string> notes;  // on the defaults that were chosen
+struct PredictionQuestion : PlannedRun {
+  double memory_margin = 0;             // as of CostModel
+  std::vector<std::string> notes = {};  // on the defaults that were chosen
 };
 
 // Fills in the defaults. InvalidArgument: a cluster that is this machine without op times ("cluster"), an

@@ -69,13 +69,13 @@ class ProgramSink {
 
 }  // namespace
 
-Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
-  const RankMesh mesh(plan);
-  Program program{plan, MicrobatchCount(workload, plan), {}};
-  const PipelineShape shape(model, plan, program.microbatches);
+Program Lower(const RunView& run) {
+  const RankMesh mesh(run.plan);
+  Program program{run.plan, MicrobatchCount(run.workload, run.plan), {}};
+  const PipelineShape shape(run.model, run.plan, program.microbatches);
   std::vector<ComputeOrder> orders;
-  orders.reserve(static_cast<std::size_t>(plan.pp));
-  for (int pipeline_rank = 0; pipeline_rank < plan.pp; ++pipeline_rank) {
+  orders.reserve(static_cast<std::size_t>(run.plan.pp));
+  for (int pipeline_rank = 0; pipeline_rank < run.plan.pp; ++pipeline_rank) {
     orders.push_back(Unroll(MakeComputeLoops(shape, pipeline_rank)));
   }
   program.ranks.reserve(static_cast<std::size_t>(mesh.size()));
@@ -83,10 +83,11 @@ Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPl
     const std::int64_t pipeline_rank = mesh.Coordinate(rank, Axis::kPipeline);
     const std::vector<std::int64_t> pipeline = mesh.Group(rank, CommGroup::kPipeline);
     const auto peer = [&](std::int64_t steps) {
-      return static_cast<std::int32_t>(pipeline[static_cast<std::size_t>((pipeline_rank + steps) % plan.pp)]);
+      return static_cast<std::int32_t>(
+          pipeline[static_cast<std::size_t>((pipeline_rank + steps) % run.plan.pp)]);
     };
-    ProgramSink sink(plan);
-    RankLowering lowering(shape, {pipeline_rank, peer(plan.pp - 1), peer(1)}, sink);
+    ProgramSink sink(run.plan);
+    RankLowering lowering(shape, {pipeline_rank, peer(run.plan.pp - 1), peer(1)}, sink);
     lowering.Begin();
     for (const Action& compute : orders[static_cast<std::size_t>(pipeline_rank)])
       lowering.Compute(compute.kind, compute.stage, compute.microbatch);

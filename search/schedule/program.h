@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
+#include "search/plan/run_view.h"
 #include "search/plan/workload.h"
 #include "search/schedule/action.h"
 #include "search/schedule/compute_order.h"
@@ -53,7 +53,7 @@ struct Program {
 // the same order. So no step takes longer, and what ends without it ends with it.
 // The reductions follow the rank's last B or W, one after the other; the optimizer follows the last of them;
 // the gathering of parameters, if states are sharded, follows the optimizer.
-Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+Program Lower(const RunView& run);
 
 // Returns the number of activation slots that a stage of the rank needs. A microbatch takes one at its
 // receive, or at its forward on the model's first stage, and leaves it at its last compute. InFlight

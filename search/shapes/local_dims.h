@@ -5,8 +5,7 @@
 #include <cstdint>
 
 #include "search/plan/model_spec.h"
-#include "search/plan/parallel_plan.h"
-#include "search/plan/workload.h"
+#include "search/plan/run_view.h"
 
 namespace autocfg {
 
@@ -32,7 +31,7 @@ struct LocalDims {
 };
 
 // Returns the dims of every rank of a plan. Requires a legal plan.
-LocalDims LocalDimsOf(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+LocalDims LocalDimsOf(const RunView& run);
 
 // Returns how many statistics of a token the norms of q and k keep: one of each head, or of q and of k.
 constexpr std::int64_t QkNormStatistics(const ModelSpec& model, const LocalDims& dims) {

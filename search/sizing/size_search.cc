@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "fmt/format.h"
 #include "search/cost/op_times/cluster_op_times.h"
-#include "search/plan/memory_margin.h"
+#include "search/plan/cluster/memory_margin.h"
 #include "search/planner/search_loop.h"
 #include "search/predict/prediction_interval.h"
 #include "search/sizing/model_family.h"
@@ -89,12 +89,12 @@ absl::StatusOr<SizedModel> TryModel(const SizeQuestion& question, const ModelSpe
   const std::int64_t overhead = DeviceOverheadBytes(cluster);
   const double margin = DefaultMemoryMargin(cluster);
   AUTOCFG_ASSIGN_OR_RETURN(auto loop,
-                           SearchLoop::Create(model, sized.workload, cluster, SizeSpace(cluster),
+                           SearchLoop::Create({model, sized.workload, cluster}, SizeSpace(cluster),
                                               {.predict_only = true, .memory_margin = margin}, watch));
   if (loop.phase() == SearchPhase::kCalibrating) {  // else no plan fits
     AUTOCFG_RETURN_IF_ERROR(loop.SetCalibration(std::shared_ptr<const OpTimeModel>(times), overhead));
   }
-  CostModel costs(model, sized.workload, cluster, times, overhead, margin);
+  CostModel costs({model, sized.workload, cluster}, times, overhead, margin);
   const std::vector<RankedPlan> ranking = loop.Ranking(1);
   if (ranking.empty()) {
     ExplainNone(loop, costs, sized);
@@ -103,8 +103,8 @@ absl::StatusOr<SizedModel> TryModel(const SizeQuestion& question, const ModelSpe
   sized.plan = ranking.front().plan;
   sized.predicted = ranking.front().predicted;
   SetDescribedInterval(sized.predicted, costs, sized.plan);
-  const TrainingEstimate estimate =
-      EstimateTraining({.tokens = sized.tokens}, model, sized.workload, cluster, sized.predicted.step_time_s);
+  const TrainingEstimate estimate = EstimateTraining(
+      {.tokens = sized.tokens}, {model, sized.workload, cluster}, sized.predicted.step_time_s);
   sized.days = *estimate.days;
   sized.verdict = sized.days <= question.days ? SizeVerdict::kInTime : SizeVerdict::kTooLong;
   return sized;

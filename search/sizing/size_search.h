@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "search/cost/cost_model.h"
-#include "search/plan/cluster_spec.h"
+#include "search/plan/cluster/cluster_spec.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"

@@ -177,7 +177,7 @@ class SearchSpace::Enumeration {
     return FirstBroken(rules_at_[level], before);
   }
   std::size_t FirstBroken(const std::vector<std::size_t>& rules, std::size_t before) const {
-    const PlanCase plan_case{space_.model_, space_.workload_, space_.ranks_, plan_};
+    const PlanCase plan_case{{space_.model_, space_.workload_, plan_}, space_.ranks_};
     for (const std::size_t rule : rules) {
       if (rule > before) break;
       if (rules_[rule]->broken(plan_case)) return rule;

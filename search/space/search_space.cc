@@ -131,7 +131,7 @@ absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<st
     if (absl::Status status = option.parse(option, value, plan); !status.ok())
       return base::WithSubject("space", status);
     const LegalityRule& positive = LegalityRules()[static_cast<std::size_t>(IllegalReason::kSizeNotPositive)];
-    if (positive.broken({model_, workload_, ranks_, plan}))
+    if (positive.broken({{model_, workload_, plan}, ranks_}))
       return Bad(fmt::format("{}={} must be at least 1", option.name, base::Printable(value)));
     if (plan.dp_shard == 1) return Bad("dp_shard=1 shards nothing; give zero=0 in its place");
     if (absl::Status status = CheckAllowed(plan); !status.ok()) return base::WithSubject("space", status);
@@ -210,7 +210,7 @@ void SearchSpace::SetVariantDefaults() {
         option.searched ||
         std::any_of(options_.framework.begin(), options_.framework.end(), [&](const LegalityRule& rule) {
           return rule.reads.size() == 1 && rule.reads.front() == option.name &&
-                 rule.broken({model_, workload_, ranks_, defaults});
+                 rule.broken({{model_, workload_, defaults}, ranks_});
         });
     for (const std::string_view value : option.choices) {
       ParallelPlan plan;
@@ -380,7 +380,7 @@ SearchSpace::Deeper SearchSpace::DeeperThan(const ParallelPlan& plan) const {
     if (!more) continue;
     run.recompute = value.mode;
     run.recompute_layers = value.layers;
-    const PlanCase plan_case{model_, workload_, ranks_, run};
+    const PlanCase plan_case{{model_, workload_, run}, ranks_};
     if (std::none_of(options_.framework.begin(), options_.framework.end(),
                      [&](const LegalityRule& rule) { return rule.broken(plan_case); }))
       deeper.values.push_back(value);

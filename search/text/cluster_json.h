@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
-#include "search/plan/cluster_spec.h"
+#include "search/plan/cluster/cluster_spec.h"
 
 namespace autocfg {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "search/plan/cluster_spec.h"
+#include "search/plan/cluster/cluster_spec.h"
 
 namespace autocfg {
 

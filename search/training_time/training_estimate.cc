@@ -44,11 +44,11 @@ double CheckpointBytes(const ModelSpec& model, const Precision& precision) {
          static_cast<double>(SizeOf(precision.parameters) + states * SizeOf(precision.optimizer));
 }
 
-TrainingEstimate EstimateTraining(const TrainingTerms& terms, const ModelSpec& model,
-                                  const Workload& workload, const ClusterSpec& cluster, double step_time_s) {
+TrainingEstimate EstimateTraining(const TrainingTerms& terms, const Problem& problem, double step_time_s) {
+  const Workload& workload = problem.workload;
   const double step_tokens =
       static_cast<double>(workload.global_batch) * static_cast<double>(workload.seq_len);
-  const auto gpus = static_cast<double>(RankCount(cluster));
+  const auto gpus = static_cast<double>(RankCount(problem.cluster));
   const auto hours_of = [&](double seconds) { return seconds / kHour * gpus; };
   TrainingEstimate estimate{.step_time_s = step_time_s, .tokens = terms.tokens};
   std::optional<double> seconds;
@@ -65,8 +65,8 @@ TrainingEstimate EstimateTraining(const TrainingTerms& terms, const ModelSpec& m
         hours_of(kBillion / step_tokens * step_time_s) * *terms.price_per_gpu_hour;
   }
   if (!terms.node_mtbf_s) return estimate;
-  FailureEstimate& failures = estimate.failures.emplace(
-      EstimateFailures(terms, NodeCount(cluster), CheckpointBytes(model, workload.precision), seconds));
+  FailureEstimate& failures = estimate.failures.emplace(EstimateFailures(
+      terms, NodeCount(problem.cluster), CheckpointBytes(problem.model, workload.precision), seconds));
   if (!failures.progresses || !seconds) return estimate;
   failures.days = *estimate.days * failures.slowdown;
   failures.gpu_hours = *estimate.gpu_hours * failures.slowdown;

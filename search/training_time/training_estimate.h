@@ -4,9 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "search/plan/cluster_spec.h"
-#include "search/plan/model_spec.h"
-#include "search/plan/workload.h"
+#include "search/plan/run.h"
 
 namespace autocfg {
 
@@ -58,8 +56,7 @@ struct TrainingEstimate {
 // the master weights where the precision has them).
 double CheckpointBytes(const ModelSpec& model, const Precision& precision);
 
-// Requires terms above zero, step_time_s > 0 and a valid model, workload and cluster.
-TrainingEstimate EstimateTraining(const TrainingTerms& terms, const ModelSpec& model,
-                                  const Workload& workload, const ClusterSpec& cluster, double step_time_s);
+// Requires terms above zero, step_time_s > 0 and a valid problem.
+TrainingEstimate EstimateTraining(const TrainingTerms& terms, const Problem& problem, double step_time_s);
 
 }  // namespace autocfg

@@ -53,8 +53,7 @@ Json CandidateJson(const v1::Candidate& candidate, const SearchProblem& problem)
             {"measured", candidate.has_measured() ? MeasuredJson(candidate.measured()) : Json()}};
   const auto plan = FromProto(candidate.plan());
   if (!plan.ok()) return json;
-  const Throughput rates =
-      ThroughputOf(problem.model, problem.workload, problem.cluster, *plan, RankedSeconds(candidate));
+  const Throughput rates = ThroughputOf(problem, *plan, RankedSeconds(candidate));
   json["tokens_per_s"] = Rounded(rates.tokens_per_s);
   json["tokens_per_s_per_rank"] = Rounded(rates.tokens_per_s_per_gpu);
   json["mfu"] = rates.mfu ? Json(Rounded(*rates.mfu, 4)) : Json();

@@ -103,8 +103,7 @@ absl::Status AddTimelines(Store& store, std::int64_t study, StudyReport& report)
   AUTOCFG_ASSIGN_OR_RETURN(const auto known, OpTimesOf(report.problem, calibration));
   if (!known.has_value()) return absl::OkStatus();
   const SearchProblem& problem = report.problem;
-  CostModel costs(problem.model, problem.workload, problem.cluster, known->times,
-                  known->device_overhead_bytes, problem.options.memory_margin);
+  CostModel costs(problem, known->times, known->device_overhead_bytes, problem.options.memory_margin);
   for (int i = 0; i < kTimelines && i <= report.answer.runners_up_size(); ++i) {
     const v1::Candidate& candidate = i == 0 ? report.answer.best() : report.answer.runners_up(i - 1);
     AUTOCFG_ASSIGN_OR_RETURN(auto timeline, TimelineOf(costs, candidate.plan()));

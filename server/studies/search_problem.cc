@@ -18,7 +18,7 @@
 #include "proto/convert/spec_convert.h"
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/op_times/collective_model.h"
-#include "search/plan/memory_margin.h"
+#include "search/plan/cluster/memory_margin.h"
 #include "search/schedule/program.h"
 #include "search/space/search_space.h"
 #include "search/text/typical_figures.h"

@@ -9,18 +9,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
-#include "search/plan/cluster_spec.h"
 #include "search/plan/engine_device.h"
-#include "search/plan/model_spec.h"
-#include "search/plan/workload.h"
+#include "search/plan/run.h"
 #include "search/planner/search_loop.h"
 
 namespace autocfg::server {
 
-struct SearchProblem {
-  ModelSpec model;
-  Workload workload;
-  ClusterSpec cluster;
+struct SearchProblem : Problem {
   AxisValues space;
   SearchOptions options;
   double time_budget_s = 0;                  // 0 = no limit

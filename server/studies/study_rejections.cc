@@ -41,10 +41,8 @@ absl::Status ListRejected(Store& store, std::int64_t study, std::int64_t most, c
     known = StudyOpTimes{.times = std::make_shared<const NominalTimes>(),
                          .device_overhead_bytes = DeviceOverheadBytes(problem.cluster)};
   }
-  AUTOCFG_ASSIGN_OR_RETURN(const auto space, PlannedSpace(problem.model, problem.workload, problem.cluster,
-                                                          problem.space, problem.options));
-  CostModel costs(problem.model, problem.workload, problem.cluster, known->times,
-                  known->device_overhead_bytes, problem.options.memory_margin);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto space, PlannedSpace(problem, problem.space, problem.options));
+  CostModel costs(problem, known->times, known->device_overhead_bytes, problem.options.memory_margin);
 
   v1::RejectedPlans message;
   std::size_t bytes = 0;

@@ -98,8 +98,7 @@ absl::StatusOr<StudySearch> StudySearch::Create(const SearchProblem& problem, co
     SearchOptions options = problem.options;
     options.threads = std::min(static_cast<int>(base::AllowedCpus().size()), kMostPlanningThreads);
     options.thread_cpu_seconds = ThreadCpuSeconds;
-    return SearchLoop::Create(problem.model, problem.workload, problem.cluster, problem.space, options,
-                              terms.watch, known);
+    return SearchLoop::Create(problem, problem.space, options, terms.watch, known);
   }());
   return StudySearch(problem, terms, std::move(loop), std::move(modelled), cpu_s);
 }
@@ -137,8 +136,7 @@ absl::StatusOr<std::shared_ptr<const OpTimeModel>> StudySearch::OpTimesFrom(Outc
     estimated_op_times_ =
         CalibrationJob(problem_, loop_.CalibrationOps()).calibrate().ops_size() - measured_op_times_;
   if (!NeedsCalibration(problem_)) {
-    described_ =
-        std::make_shared<CostModel>(problem_.model, problem_.workload, problem_.cluster, known->times);
+    described_ = std::make_shared<CostModel>(problem_, known->times);
   }
   return known->times;
 }
@@ -276,10 +274,9 @@ v1::Recommendation StudySearch::Recommendation() const {
 }
 
 std::string StudySearch::IllegalExample() const {
-  const auto space =
-      PlannedSpace(problem_.model, problem_.workload, problem_.cluster, problem_.space, problem_.options);
+  const auto space = PlannedSpace(problem_, problem_.space, problem_.options);
   if (!space.ok()) return "";
-  CostModel costs(problem_.model, problem_.workload, problem_.cluster, OpTimes());
+  CostModel costs(problem_, OpTimes());
   std::string example;
   const auto first = [&](const RejectedPlan& rejected) {
     example = fmt::format("; of {}, {}", ShortPlanText(rejected.plan), rejected.detail);
@@ -308,8 +305,7 @@ std::string StudySearch::NothingFits() const {
   // Names the plan that comes closest, and why it does not fit.
   const std::optional<ParallelPlan> smallest = loop_.Smallest();
   if (!smallest) return fmt::format("none of the {} plans fits: {}", counts.enumerated, reasons);
-  const CostModel costs(problem_.model, problem_.workload, problem_.cluster, OpTimes(),
-                        device_overhead_bytes_, problem_.options.memory_margin);
+  const CostModel costs(problem_, OpTimes(), device_overhead_bytes_, problem_.options.memory_margin);
   return fmt::format("none of the {} legal plans fits in memory; the smallest is {}: {}",
                      counts.out_of_memory, PlanText(*smallest), costs.PredictMemory(*smallest).reason);
 }

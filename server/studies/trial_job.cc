@@ -100,7 +100,7 @@ absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialReques
   job.set_fewer_ranks(request.slice.has_value());
   job.set_device(std::string(Name(problem.device)));
   v1::TrainSpec& spec = *job.mutable_train();
-  spec = MakeTrainSpec(problem.model, problem.workload, plan);
+  spec = MakeTrainSpec(problem.With(plan));
   const bool paced = EvidenceOf(problem) == Evidence::kPaced;
   const StepCounts steps =
       paced ? StepCounts{.untimed = kRecordedSteps, .timed = kPacedSteps} : StepsFor(request);
@@ -120,7 +120,7 @@ absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialReques
   if (paced) {
     AUTOCFG_ASSIGN_OR_RETURN(const auto times,
                              ClusterOpTimes::Create(problem.cluster, problem.workload.precision));
-    for (const OpTime& time : PlanOpTimes(problem.model, problem.workload, plan, *times)) {
+    for (const OpTime& time : PlanOpTimes(problem.With(plan), *times)) {
       *spec.add_op_times() = ToProto(time);
     }
     spec.set_host_op_s(times->HostOpSeconds());

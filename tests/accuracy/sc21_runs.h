@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "fmt/format.h"
-#include "search/plan/cluster_spec.h"
+#include "search/plan/cluster/cluster_spec.h"
 #include "search/plan/hardware_flops.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_spec.h"

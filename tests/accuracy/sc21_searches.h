@@ -19,7 +19,7 @@ inline CostModel CostsOf(const PublishedRun& run) {
   const Workload workload = WorkloadOf(run);
   auto times = ClusterOpTimes::Create(cluster, workload.precision);
   EXPECT_TRUE(times.ok()) << times.status();
-  return {ModelOf(run), workload, cluster, *times, DeviceOverheadBytes(cluster)};
+  return {{ModelOf(run), workload, cluster}, *times, DeviceOverheadBytes(cluster)};
 }
 
 // Checks that the plan that a search chooses for the same model, batch and cluster is predicted to be at
@@ -28,7 +28,7 @@ inline void ExpectNothingSlower(const AxisValues& space) {
   for (const PublishedRun& run : kSc21Runs) {
     const ClusterSpec cluster = ClusterOf(run);
     const Workload workload = WorkloadOf(run);
-    auto loop = SearchLoop::Create(ModelOf(run), workload, cluster, space, {.predict_only = true});
+    auto loop = SearchLoop::Create({ModelOf(run), workload, cluster}, space, {.predict_only = true});
     ASSERT_TRUE(loop.ok()) << run.model << ": " << loop.status();
     const auto times = ClusterOpTimes::Create(cluster, workload.precision);
     ASSERT_TRUE(times.ok()) << times.status();

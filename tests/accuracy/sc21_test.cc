@@ -31,7 +31,7 @@ TEST(Sc21, EachIsWithin9PercentAndTheMeanWithin4Point5) {
   double sum = 0;
   for (const PublishedRun& run : kSc21Runs) {
     const ParallelPlan plan = PlanOf(run);
-    const auto illegal = ExplainIllegality(ModelOf(run), WorkloadOf(run), run.gpus, plan);
+    const auto illegal = ExplainIllegality({ModelOf(run), WorkloadOf(run), plan}, run.gpus);
     ASSERT_FALSE(illegal) << run.model << ": " << illegal->detail;
     ASSERT_TRUE(CheckPredictable(plan).ok()) << run.model;
     CostModel costs = CostsOf(run);

@@ -60,7 +60,7 @@ std::set<ParallelPlan> PlansOf(const char* base) {
     ParallelPlan plan = *ParsePlanText(base);
     const absl::Status status = SetPlanOption(plan, value.name, value.value);
     if (!status.ok()) throw std::logic_error(std::string(status.message()));
-    if (!FindIllegality(c.model, c.workload, kMostRanksOfOptions, plan).has_value())
+    if (!FindIllegality({c.model, c.workload, plan}, kMostRanksOfOptions).has_value())
       plans.insert(Canonical(plan));
   }
   return plans;

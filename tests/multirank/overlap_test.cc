@@ -75,7 +75,7 @@ TEST_P(OverlapWorlds, MatchOneRank) {
     TrainConfig c = OverlapConfig();
     c.plan = plan;
     SCOPED_TRACE(PlanText(plan));
-    ASSERT_FALSE(FindIllegality(c.model, c.workload, RankCount(plan), plan).has_value());
+    ASSERT_FALSE(FindIllegality({c.model, c.workload, plan}, RankCount(plan)).has_value());
     const TrainedRun outcome = RunAsThreads(c, GetParam());
     EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
     ExpectSameSteps(OneRankRun(), outcome, 1e-9);

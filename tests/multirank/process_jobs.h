@@ -19,7 +19,7 @@ inline v1::TrainSpec SpecOf(const TrainConfig& c) {
   *spec.mutable_model() = ToProto(c.model);
   *spec.mutable_workload() = ToProto(c.workload);
   *spec.mutable_plan() = ToProto(c.plan);
-  spec.set_program_fingerprint(Fingerprint(Lower(c.model, c.workload, c.plan)));
+  spec.set_program_fingerprint(Fingerprint(Lower(c)));
   v1::OptimizerSpec& o = *spec.mutable_optimizer();
   o.set_lr(c.lr.lr);
   o.set_min_lr(c.lr.min_lr);

@@ -95,8 +95,7 @@ TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
       return op.kind == OpKind::kAttentionForward ? 1 : op.kind == OpKind::kAttentionBackward ? 2 : 0;
     }
   };
-  for (const OpTime& time : PlanOpTimes(c.model, c.workload, c.plan, EqualLayers()))
-    c.op_times.emplace(time.op, time.seconds);
+  for (const OpTime& time : PlanOpTimes(c, EqualLayers())) c.op_times.emplace(time.op, time.seconds);
   const worker::JobResult job = RunProcesses(c, "paced");
   ASSERT_EQ(job.outcome, v1::OUTCOME_MEASURED) << job.message;
   const double microbatches = 4, layers = 1;  // per rank

@@ -129,7 +129,7 @@ constexpr std::int64_t kMostRanks = 16;  // threads of this test; sufficient for
 
 bool IsLegal(const Case& c) {
   const TrainConfig config = ConfigOf(c);
-  return !FindIllegality(config.model, config.workload, kMostRanks, config.plan).has_value();
+  return !FindIllegality(config, kMostRanks).has_value();
 }
 
 int Cost(const Case& c) {
@@ -374,7 +374,7 @@ TrainConfig RandomConfig(std::mt19937_64& random, std::mt19937_64& overlaps) {
     c.model.max_seq_len = c.workload.seq_len + Pick(random, {0, 2});
     c.plan = plan;
     c.seed = random();
-    if (!FindIllegality(c.model, c.workload, kMostRandomRanks, c.plan).has_value()) return c;
+    if (!FindIllegality(c, kMostRandomRanks).has_value()) return c;
   }
 }
 
@@ -417,7 +417,7 @@ TEST(SameStepSetup, RandomPlansTakeEveryValueThatTheEngineRuns) {
   std::map<std::int64_t, int> plans_of_ranks;
   for (int part = 1; part <= kParts; ++part) {
     for (const TrainConfig& config : RandomConfigs(part)) {
-      ASSERT_FALSE(FindIllegality(config.model, config.workload, kMostRandomRanks, config.plan).has_value());
+      ASSERT_FALSE(FindIllegality(config, kMostRandomRanks).has_value());
       plans.push_back(config.plan);
       ++plans_of_ranks[RankCount(config.plan)];
     }

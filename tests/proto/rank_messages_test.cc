@@ -187,7 +187,7 @@ TEST(ResultLimits, CoverTheTraceOfEveryProgram) {
     const std::int64_t most = LimitsOf(spec).trace_rows;
     spec.mutable_train()->set_record_breakdown(true);
     EXPECT_EQ(LimitsOf(spec).timeline_rows, most);
-    for (const RankProgram& rank : Lower(model, workload, plan).ranks) {
+    for (const RankProgram& rank : Lower({model, workload, plan}).ranks) {
       EXPECT_LE(static_cast<std::int64_t>(rank.size()), most);
       EXPECT_GT(4 * static_cast<std::int64_t>(rank.size()), most - 64) << "of the right size";
     }

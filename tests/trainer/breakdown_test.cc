@@ -66,7 +66,7 @@ TrainConfig RecordedConfig(const ModelSpec& model, const Workload& workload, con
   c.untimed_steps = 1;
   c.lr.steps = 2;
   c.record_breakdown = true;
-  for (const OpTime& time : PlanOpTimes(model, workload, plan, NamedOpTimes()))
+  for (const OpTime& time : PlanOpTimes({model, workload, plan}, NamedOpTimes()))
     c.op_times.emplace(time.op, time.seconds);
   return c;
 }
@@ -91,9 +91,9 @@ TEST(Breakdown, OfThePacedDeviceIsThatOfThePredictedTrace) {
   for (const ParallelPlan& plan : RecordedPlans()) {
     SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
     const RecordedRun run = RunRecorded(EngineDevice::kPaced, RecordedConfig(model, workload, plan));
-    CostModel costs(model, workload, LocalRanks(RankCount(plan)), std::make_shared<NamedOpTimes>());
+    CostModel costs({model, workload, LocalRanks(RankCount(plan))}, std::make_shared<NamedOpTimes>());
     const TracedStep traced = costs.Trace(plan);
-    const Program program = Lower(model, workload, plan);
+    const Program program = Lower({model, workload, plan});
     for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
       SCOPED_TRACE(rank);
       const v1::TrainResult& result = run.ranks[rank];
@@ -134,7 +134,7 @@ TEST(Breakdown, OfThePacedDeviceIsThePredictedOne) {
     ASSERT_TRUE(run.ok()) << run.status();
     const v1::Breakdown merged = MeasurementOf(*run)->breakdown_s();
     const Breakdown measured = FromProto(merged);
-    CostModel costs(model, workload, LocalRanks(RankCount(plan)), std::make_shared<NamedOpTimes>());
+    CostModel costs({model, workload, LocalRanks(RankCount(plan))}, std::make_shared<NamedOpTimes>());
     const Breakdown predicted = costs.Predict(plan).breakdown;
     ExpectPart(measured.Total(), predicted.Total(), "the step");
     ExpectPart(merged.hidden_comm(), costs.HiddenComm(plan), "hidden");
@@ -181,13 +181,13 @@ TEST(Breakdown, CollectivesOfThePacedDeviceAreHiddenAsPredicted) {
       const auto op_times = std::make_shared<HiddenTimes>(communication);
       TrainConfig c = RecordedConfig(model, workload, plan);
       c.op_times.clear();
-      for (const OpTime& time : PlanOpTimes(model, workload, plan, *op_times))
+      for (const OpTime& time : PlanOpTimes({model, workload, plan}, *op_times))
         c.op_times.emplace(time.op, time.seconds);
       const auto run = MergeRanks(RunRecorded(EngineDevice::kPaced, c).ranks);
       ASSERT_TRUE(run.ok()) << run.status();
       ClusterSpec cluster = LocalRanks(RankCount(plan));
       cluster.groups.front().device.kind = DeviceKind::kCuda;
-      CostModel costs(model, workload, cluster, op_times);
+      CostModel costs({model, workload, cluster}, op_times);
       const double predicted_s = costs.HiddenComm(plan);
       EXPECT_GT(predicted_s, 0);
       const double measured_s = MeasurementOf(*run)->breakdown_s().hidden_comm();
@@ -292,9 +292,9 @@ TEST(Timeline, OfThePacedDeviceIsThePredictedTrace) {
   for (const ParallelPlan& plan : RecordedPlans()) {
     SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
     const RecordedRun run = RunRecorded(EngineDevice::kPaced, RecordedConfig(model, workload, plan));
-    CostModel costs(model, workload, LocalRanks(RankCount(plan)), std::make_shared<NamedOpTimes>());
+    CostModel costs({model, workload, LocalRanks(RankCount(plan))}, std::make_shared<NamedOpTimes>());
     const TracedStep traced = costs.Trace(plan);
-    const Program program = Lower(model, workload, plan);
+    const Program program = Lower({model, workload, plan});
     const RankMesh mesh(plan);
     for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
       SCOPED_TRACE(rank);
@@ -376,7 +376,7 @@ TEST(Breakdown, RecordingChangesNoLoss) {
 TEST(Breakdown, PeersTellWhenCommunicationRan) {
   TrainConfig c = SmallConfig();
   c.plan = {{.pp = 2, .dp = 2}};
-  const Program program = Lower(c.model, c.workload, c.plan);
+  const Program program = Lower(c);
   const auto at = [&](int rank, ActionKind kind, std::int32_t microbatch) {
     const RankProgram& actions = program.ranks[static_cast<std::size_t>(rank)];
     return static_cast<std::size_t>(

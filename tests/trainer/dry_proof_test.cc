@@ -89,12 +89,11 @@ std::vector<OpDesc> ExpectedOps(const TrainConfig& c, const RankTrainer& trainer
   for (const Action& action : trainer.program()) {
     const RankShape& s = trainer.shape();
     if (IsMicrobatch(action.kind)) {
-      const auto listed = ActionOps(c.model, c.workload, c.plan, s.pipeline, action);
+      const auto listed = ActionOps(c, s.pipeline, action);
       ops.insert(ops.end(), listed.begin(), listed.end());
       continue;
     }
-    for (const RepeatedOp& repeated :
-         RankOps(c.model, c.workload, c.plan, s.pipeline, action.kind, {s.tensor, s.data}))
+    for (const RepeatedOp& repeated : RankOps(c, s.pipeline, action.kind, {s.tensor, s.data}))
       ops.insert(ops.end(), static_cast<std::size_t>(repeated.times), repeated.op);
   }
   return ops;
@@ -121,7 +120,7 @@ void ExpectBytesAsPredicted(const TrainConfig& c, const RankTrainer& trainer) {
                              .activations = arena.ReservedBytes(Region::kActivations),
                              .workspace = arena.ReservedBytes(Region::kWorkspace),
                              .communication = arena.ReservedBytes(Region::kCommunication)};
-  const MemoryBytes predicted = RankMemory(c.model, c.workload, c.plan, trainer.shape().pipeline);
+  const MemoryBytes predicted = RankMemory(c, trainer.shape().pipeline);
   ASSERT_EQ(predicted.parameters, reserved.parameters);
   ASSERT_EQ(predicted.gradients, reserved.gradients);
   ASSERT_EQ(predicted.optimizer, reserved.optimizer);

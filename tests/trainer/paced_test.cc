@@ -58,7 +58,7 @@ TrainConfig PacedConfig(const ModelSpec& model, const Workload& workload, const 
   c.plan = plan;
   c.lr.steps = 2;
   c.trace = true;
-  for (const OpTime& time : PlanOpTimes(model, workload, plan, times))
+  for (const OpTime& time : PlanOpTimes({model, workload, plan}, times))
     c.op_times.emplace(time.op, time.seconds);
   c.host_op_s = times.HostOpSeconds();
   return c;
@@ -97,25 +97,24 @@ double SecondsOf(const TrainConfig& c, const std::vector<OpDesc>& ops) {
 TracedStep SimulateOps(const TrainConfig& c) {
   const RankMesh mesh(c.plan);
   std::map<std::pair<std::int64_t, std::string>, double> known;  // by pipeline rank and action
-  const auto step =
-      TraceProgram(Lower(c.model, c.workload, c.plan), [&](std::int32_t rank, const Action& action) {
-        const std::int64_t pipeline_rank = mesh.Coordinate(rank, Axis::kPipeline);
-        Action any = action;
-        any.microbatch = std::min(action.microbatch, 1);  // the first is unlike the others
-        any.peer = -1;
-        const auto [it, made] = known.try_emplace({pipeline_rank, ToString(any)}, 0);
-        if (made) {
-          const auto ops = ActionOps(c.model, c.workload, c.plan, pipeline_rank, action);
-          it->second = SecondsOf(c, ops);
-          if (IsStageCompute(action.kind)) {
-            const auto computes = std::count_if(ops.begin(), ops.end(),
-                                                [](const OpDesc& op) { return !IsCommunication(op.kind); });
-            it->second = std::pow(
-                std::pow(it->second, 4) + std::pow(static_cast<double>(computes) * c.host_op_s, 4), 0.25);
-          }
-        }
-        return it->second;
-      });
+  const auto step = TraceProgram(Lower(c), [&](std::int32_t rank, const Action& action) {
+    const std::int64_t pipeline_rank = mesh.Coordinate(rank, Axis::kPipeline);
+    Action any = action;
+    any.microbatch = std::min(action.microbatch, 1);  // the first is unlike the others
+    any.peer = -1;
+    const auto [it, made] = known.try_emplace({pipeline_rank, ToString(any)}, 0);
+    if (made) {
+      const auto ops = ActionOps(c, pipeline_rank, action);
+      it->second = SecondsOf(c, ops);
+      if (IsStageCompute(action.kind)) {
+        const auto computes =
+            std::count_if(ops.begin(), ops.end(), [](const OpDesc& op) { return !IsCommunication(op.kind); });
+        it->second = std::pow(
+            std::pow(it->second, 4) + std::pow(static_cast<double>(computes) * c.host_op_s, 4), 0.25);
+      }
+    }
+    return it->second;
+  });
   EXPECT_TRUE(step.ok()) << step.status();
   return step.value_or(TracedStep{});
 }
@@ -202,7 +201,7 @@ TEST(Paced, EveryActionOfRandomPlansMatchesTheSimulator) {
     splits += SplitsBackward(c.plan);
     overlaps += OverlapsMessages(c.plan);
     const TracedStep simulated = SimulateOps(c);
-    ASSERT_NO_FATAL_FAILURE(ExpectSameRows(RunPaced(c), simulated, Lower(c.model, c.workload, c.plan)));
+    ASSERT_NO_FATAL_FAILURE(ExpectSameRows(RunPaced(c), simulated, Lower(c)));
   }
   EXPECT_GT(interleaved, 5);
   EXPECT_GT(splits, 5);
@@ -214,7 +213,7 @@ CostModel HidingCosts(const ModelSpec& model, const Workload& workload, const Pa
                       std::shared_ptr<const OpTimeModel> times) {
   ClusterSpec cluster = LocalRanks(RankCount(plan));
   cluster.groups.front().device.kind = DeviceKind::kCuda;
-  return CostModel(model, workload, cluster, std::move(times));
+  return CostModel({model, workload, cluster}, std::move(times));
 }
 
 // Compares with the cost model's own trace of a plan, from the same op times.
@@ -238,7 +237,7 @@ TEST(Paced, MatchesTheTraceOfTheCostModel) {
       const auto times = std::make_shared<ArbitraryTimes>(1.0, host_op_s);
       const TracedStep traced = HidingCosts(model, workload, plan, times).Trace(plan);
       ASSERT_NO_FATAL_FAILURE(ExpectSameRows(RunPaced(PacedConfig(model, workload, plan, *times)), traced,
-                                             Lower(model, workload, plan)));
+                                             Lower({model, workload, plan})));
     }
   }
 }
@@ -253,7 +252,7 @@ TEST(Paced, ScatteredSumsMatchTheTrace) {
       const auto times = std::make_shared<ArbitraryTimes>(1.0, 0.0);
       const TracedStep traced = HidingCosts(model, workload, plan, times).Trace(plan);
       ASSERT_NO_FATAL_FAILURE(ExpectSameRows(RunPaced(PacedConfig(model, workload, plan, *times)), traced,
-                                             Lower(model, workload, plan)));
+                                             Lower({model, workload, plan})));
     }
   }
 }
@@ -288,7 +287,7 @@ DataRun RandomDataRun(std::mt19937_64& random) {
     model.no_rope_layer_interval = 0;  // predictions of time count rotations in all layers
     model.layers = plan.pp * plan.virtual_stages * Pick(random, {1, 3});
     const Workload workload = Fp32(microbatches * plan.dp, 6);
-    if (!FindIllegality(model, workload, RankCount(plan), plan)) return {model, workload, plan};
+    if (!FindIllegality({model, workload, plan}, RankCount(plan))) return {model, workload, plan};
   }
 }
 
@@ -300,7 +299,7 @@ double UnevenSeconds(const DataRun& run, const OpTimeModel& times) {
     double most_s = 0;
     for (std::int64_t rank = 0; rank < run.plan.pp; ++rank) {
       const auto of = [&](std::int64_t data) {
-        return times.Seconds(ParameterOp(run.model, run.workload, run.plan, rank, kind, {0, data}), run.plan);
+        return times.Seconds(ParameterOp(run, rank, kind, {0, data}), run.plan);
       };
       for (std::int64_t data = 1; data < StateShards(run.plan); ++data)
         most_s = std::max(most_s, of(data) - of(0));
@@ -339,7 +338,7 @@ TEST(Paced, UnitsTakeThePredictedTime) {
       }
     }
     if (ShardsStates(run.plan)) continue;
-    ASSERT_NO_FATAL_FAILURE(ExpectSameRows(results, traced, Lower(run.model, run.workload, run.plan)));
+    ASSERT_NO_FATAL_FAILURE(ExpectSameRows(results, traced, Lower(run)));
   }
   EXPECT_EQ(seen.size(), 6u);
   for (const auto& [kind, count] : seen) EXPECT_GE(count, 5) << "zero=" << kind.first;
@@ -383,7 +382,7 @@ TEST(Paced, ReportsTimesAndBytesAndNoLosses) {
   TrainConfig c = PacedConfig(SmallGpt(4, 16, 4, 61), Fp32(4, 8), plan, ArbitraryTimes(1));
   c.workload.precision = *ParsePrecision("bf16");
   c.op_times.clear();
-  for (const OpTime& time : PlanOpTimes(c.model, c.workload, plan, ArbitraryTimes(1)))
+  for (const OpTime& time : PlanOpTimes({c.model, c.workload, plan}, ArbitraryTimes(1)))
     c.op_times.emplace(time.op, time.seconds);
   c.trace = false;
   c.untimed_steps = 1;

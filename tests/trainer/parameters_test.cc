@@ -20,7 +20,7 @@ std::vector<std::string> Names(const std::vector<Parameter>& parameters) {
 }
 
 std::vector<Parameter> ParametersOf(const ModelSpec& model, const ParallelPlan& plan, std::int64_t rank) {
-  return RankParameters(MakeRankShape(model, {.global_batch = 8, .seq_len = 4}, plan, rank));
+  return RankParameters(MakeRankShape({model, {.global_batch = 8, .seq_len = 4}, plan}, rank));
 }
 
 ModelSpec Style(const std::string& name, std::int64_t layers) {

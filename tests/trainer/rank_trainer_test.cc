@@ -83,7 +83,7 @@ TEST(RankTrainer, RejectsInvalidConfigs) {
   c = SmallConfig();
   c.program_fingerprint = 1;
   EXPECT_THROW(RankTrainer(c, 0, 1, backend), BadInput) << "another program";
-  c.program_fingerprint = Fingerprint(Lower(c.model, c.workload, c.plan));
+  c.program_fingerprint = Fingerprint(Lower(c));
   EXPECT_NO_THROW(RankTrainer(c, 0, 1, backend));
   c = SmallConfig();
   c.model.position = Position::kRope;

@@ -15,7 +15,7 @@ RankShape ShapeOf(const ParallelPlan& plan, std::int64_t rank, std::int64_t micr
   TrainConfig c = test::SmallConfig();
   c.model.layers = plan.pp * plan.virtual_stages;
   c.workload.global_batch = microbatches;
-  return MakeRankShape(c.model, c.workload, plan, rank);
+  return MakeRankShape({c.model, c.workload, plan}, rank);
 }
 
 Action At(ActionKind kind, std::int32_t stage, std::int32_t microbatch) {

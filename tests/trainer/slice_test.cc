@@ -106,7 +106,7 @@ TEST(Slice, CopiesRunTogetherAndAreMarkedAsSlices) {
   c.slice = SliceCoordinates{.tensor = 1, .pipeline = 1};
   c.untimed_steps = 1;
   c.trace = true;
-  c.program_fingerprint = Fingerprint(Lower(c.model, c.workload, c.plan));
+  c.program_fingerprint = Fingerprint(Lower(c));
   // as many copies as fit on the machine: independent of the plan's number of ranks
   auto rendezvous = CreateLocalRendezvous(3);
   RunThreads(3, [&](int copy) {

@@ -19,7 +19,7 @@ TEST(Trace, HasEveryActionOfTheLastStepOnce) {
   c.plan = {{.tp = 1, .pp = 2, .dp = 2}};
   c.lr.steps = 3;
   c.trace = true;
-  const Program program = Lower(c.model, c.workload, c.plan);
+  const Program program = Lower(c);
   std::vector<v1::TrainResult> results(4);
   auto rendezvous = CreateLocalRendezvous(4);
   RunThreads(4, [&](int rank) {

@@ -33,7 +33,7 @@ v1::Job EngineJob(const ParallelPlan& plan = ParallelPlan{{.dp = 2}}) {
   job.set_device("cpu");
   job.set_engine("toy");
   job.set_time_limit_s(60);
-  *job.mutable_train() = MakeTrainSpec(model, {4, 16, *ParsePrecision("bf16")}, plan);
+  *job.mutable_train() = MakeTrainSpec({model, {4, 16, *ParsePrecision("bf16")}, plan});
   job.mutable_train()->set_steps(4);
   job.mutable_train()->set_warmup_steps_untimed(2);
   return job;

@@ -35,7 +35,7 @@ v1::Job TrainJob(std::int64_t steps, double time_limit_s = 60) {
   *train.mutable_model() = ToProto(model);
   *train.mutable_workload() = ToProto(workload);
   *train.mutable_plan() = ToProto(plan);
-  train.set_program_fingerprint(Fingerprint(Lower(model, workload, plan)));
+  train.set_program_fingerprint(Fingerprint(Lower({model, workload, plan})));
   train.mutable_optimizer()->set_lr(1e-3);
   train.mutable_optimizer()->set_lr_schedule("constant");
   train.mutable_optimizer()->set_beta1(0.9);

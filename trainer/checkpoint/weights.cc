@@ -32,7 +32,7 @@ constexpr std::int64_t kTile = 1 << 10;  // rows and columns of a matrix tile th
 std::vector<Parameter> ModelParameters(const RankShape& shape) {
   ParallelPlan one;
   one.micro_batch = shape.plan.micro_batch;
-  return RankParameters(MakeRankShape(shape.model, shape.workload, one, 0));
+  return RankParameters(MakeRankShape({shape.model, shape.workload, one}, 0));
 }
 
 // Returns the tensors of the whole model's file.
@@ -238,7 +238,7 @@ struct Part {
 std::map<std::string, std::vector<Part>> PartsByName(const RankShape& shape) {
   std::map<std::string, std::vector<Part>> parts;
   for (std::int64_t rank = 0; rank < RankCount(shape.plan); ++rank) {
-    const RankShape other = MakeRankShape(shape.model, shape.workload, shape.plan, rank);
+    const RankShape other = MakeRankShape(shape, rank);
     if (other.data != 0) continue;
     for (Parameter& p : RankParameters(other)) {
       if (!p.counted) continue;

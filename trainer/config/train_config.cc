@@ -132,7 +132,7 @@ void CheckTrainConfig(const TrainConfig& c, std::int64_t world_size) {
   ThrowUnlessOk(CheckEngineSupports(c.model));
   ThrowUnlessOk(CheckEngineSupports(c.plan));
   const std::int64_t max_ranks = c.slice ? std::numeric_limits<std::int64_t>::max() : world_size;
-  if (const auto illegal = ExplainIllegality(c.model, c.workload, max_ranks, c.plan)) {
+  if (const auto illegal = ExplainIllegality(c, max_ranks)) {
     throw BadInput(fmt::format("the plan is illegal: {}", illegal->detail));
   }
   if (c.plan.split == SplitMode::kAuto) {

@@ -6,33 +6,32 @@
 
 namespace autocfg::trainer {
 
-RankShape MakeRankShape(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                        std::int64_t rank) {
-  const RankMesh mesh(plan);
+RankShape MakeRankShape(const RunView& run, std::int64_t rank) {
+  const RankMesh mesh(run.plan);
   RankShape s;
-  static_cast<LocalDims&>(s) = LocalDimsOf(model, workload, plan);
-  s.model = model;
-  s.workload = workload;
-  s.plan = plan;
+  static_cast<LocalDims&>(s) = LocalDimsOf(run);
+  s.model = run.model;
+  s.workload = run.workload;
+  s.plan = run.plan;
   s.rank = rank;
   s.tensor = mesh.Coordinate(rank, Axis::kTensor);
   s.data = mesh.Coordinate(rank, Axis::kData);
   s.pipeline = mesh.Coordinate(rank, Axis::kPipeline);
-  s.shards = StateShards(plan);
+  s.shards = StateShards(run.plan);
   s.shard = s.data % s.shards;
   s.replica = s.data / s.shards;
-  s.place = PlaceOf(plan, s.pipeline);
-  for (std::int64_t chunk = 0; chunk < plan.virtual_stages; ++chunk) {
-    const std::int64_t stage = StageOf(plan, s.pipeline, chunk);
-    const LayerRange layers = StageLayers(model, plan, stage);
-    s.chunks.push_back({stage, layers, FullyRecomputedLayers(plan, layers.count), IsFirstStage(stage),
-                        IsLastStage(plan, stage)});
+  s.place = PlaceOf(run.plan, s.pipeline);
+  for (std::int64_t chunk = 0; chunk < run.plan.virtual_stages; ++chunk) {
+    const std::int64_t stage = StageOf(run.plan, s.pipeline, chunk);
+    const LayerRange layers = StageLayers(run.model, run.plan, stage);
+    s.chunks.push_back({stage, layers, FullyRecomputedLayers(run.plan, layers.count), IsFirstStage(stage),
+                        IsLastStage(run.plan, stage)});
   }
 
-  s.first_row = SplitsSequence(plan) ? s.rows * s.tensor : 0;
+  s.first_row = SplitsSequence(run.plan) ? s.rows * s.tensor : 0;
   s.vocab_start = s.vocab * s.tensor;
-  s.vocab_valid = std::clamp<std::int64_t>(model.vocab - s.vocab_start, 0, s.vocab);
-  s.microbatches = MicrobatchCount(workload, plan);
+  s.vocab_valid = std::clamp<std::int64_t>(run.model.vocab - s.vocab_start, 0, s.vocab);
+  s.microbatches = MicrobatchCount(run.workload, run.plan);
   return s;
 }
 

@@ -9,6 +9,7 @@
 #include "search/plan/model_spec.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/parallel_plan.h"
+#include "search/plan/run_view.h"
 #include "search/plan/workload.h"
 #include "search/shapes/local_dims.h"
 
@@ -51,8 +52,7 @@ struct RankShape : LocalDims {
 };
 
 // Returns the shape of a rank. Requires a legal, resolved plan and 0 <= rank < RankCount(plan).
-RankShape MakeRankShape(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                        std::int64_t rank);
+RankShape MakeRankShape(const RunView& run, std::int64_t rank);
 
 // Returns the ranks that this rank forms a communication group with, in ascending order, itself included;
 // empty if the run needs no such group, or the rank were alone in it.

@@ -19,7 +19,7 @@ namespace {
 
 // Returns the rank's program, after checking that the sender predicted the same one.
 RankProgram MakeProgram(const TrainConfig& config, std::int64_t rank) {
-  Program program = Lower(config.model, config.workload, config.plan);
+  Program program = Lower(config);
   const std::uint64_t fingerprint = Fingerprint(program);
   if (config.program_fingerprint != 0 && config.program_fingerprint != fingerprint) {
     throw BadInput(fmt::format(
@@ -65,7 +65,7 @@ RankTrainer::RankTrainer(const TrainConfig& config, std::int64_t rank, std::int6
     : config_(config), backend_(backend) {
   CheckTrainConfig(config, world_size);
   CheckPrecision(config.workload.precision, *backend.device);
-  shape_ = MakeRankShape(config.model, config.workload, config.plan, rank);
+  shape_ = MakeRankShape(config, rank);
   program_ = MakeProgram(config, rank);
   if (!config.save_path.empty()) {
     if (!backend.device->Computes())

@@ -182,7 +182,7 @@ absl::StatusOr<ExportedRun> ExportedRunOf(const v1::Job& job, const v1::Share& s
   AUTOCFG_ASSIGN_OR_RETURN(auto model, FromProto(job.train().model()));
   AUTOCFG_ASSIGN_OR_RETURN(auto workload, FromProto(job.train().workload()));
   AUTOCFG_ASSIGN_OR_RETURN(auto plan, FromProto(job.train().plan()));
-  ExportedRun run{.model = std::move(model), .cluster = {}, .workload = workload, .plan = std::move(plan)};
+  ExportedRun run{{{std::move(model), workload, {}}, std::move(plan)}};
   // A name with a line break would end its comment in the file, and begin a flag.
   AUTOCFG_RETURN_IF_ERROR(Validate(run.model));
   AUTOCFG_RETURN_IF_ERROR(CheckEngineSupports(run.model));

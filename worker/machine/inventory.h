@@ -8,7 +8,7 @@
 #include "autocfg/v1/worker_service.pb.h"
 #include "kernels/nvml/gpus.h"
 #include "proto/convert/local_ranks.h"
-#include "search/plan/cluster_spec.h"
+#include "search/plan/cluster/cluster_spec.h"
 
 namespace autocfg::worker {
 

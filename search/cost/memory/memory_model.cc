@@ -4,15 +4,14 @@
 
 namespace autocfg {
 
-MemoryBytes RankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                       std::int64_t pipeline_rank) {
-  return PlanMemory(model, workload, plan).Of(LoadOf(model, workload, plan, pipeline_rank));
+MemoryBytes RankMemory(const RunView& run, std::int64_t pipeline_rank) {
+  return PlanMemory(run).Of(LoadOf(run, pipeline_rank));
 }
 
-MemoryBytes WorstRankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
-  const PlanMemory memory(model, workload, plan);
+MemoryBytes WorstRankMemory(const RunView& run) {
+  const PlanMemory memory(run);
   MemoryBytes worst;
-  for (const RankLoad& load : LargestLoads(model, workload, plan)) {
+  for (const RankLoad& load : LargestLoads(run)) {
     const MemoryBytes bytes = memory.Of(load);
     if (bytes.Arena() > worst.Arena()) worst = bytes;
   }

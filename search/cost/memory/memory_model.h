@@ -8,9 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "search/plan/model_spec.h"
-#include "search/plan/parallel_plan.h"
-#include "search/plan/workload.h"
+#include "search/plan/run_view.h"
 
 namespace autocfg {
 
@@ -58,10 +56,9 @@ inline std::int64_t MemoryBytes::Arena() const {
 // Returns the regions of a rank at a pipeline coordinate, over all its stages, without device overhead. They
 // are the same for all its tensor and data coordinates. Requires a legal plan that CheckPredictable accepts,
 // with a resolved split.
-MemoryBytes RankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                       std::int64_t pipeline_rank);
+MemoryBytes RankMemory(const RunView& run, std::int64_t pipeline_rank);
 
 // Returns the regions of the first pipeline rank with the largest arena.
-MemoryBytes WorstRankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+MemoryBytes WorstRankMemory(const RunView& run);
 
 }  // namespace autocfg

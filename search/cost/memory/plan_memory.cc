@@ -8,24 +8,23 @@
 
 namespace autocfg {
 
-RankLoad LoadOf(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                std::int64_t pipeline_rank) {
-  const std::int64_t microbatches = MicrobatchCount(workload, plan);
-  const bool split = SplitsBackward(plan);
-  RankLoad load{.place = PlaceOf(plan, pipeline_rank)};
-  for (std::int64_t chunk = 0; chunk < plan.virtual_stages; ++chunk) {
-    const std::int64_t stage = StageOf(plan, pipeline_rank, chunk);
-    const std::int64_t count = StageLayerCount(model, plan, stage);
-    const std::int64_t in_flight = InFlight(plan, microbatches, stage);
+RankLoad LoadOf(const RunView& run, std::int64_t pipeline_rank) {
+  const std::int64_t microbatches = MicrobatchCount(run.workload, run.plan);
+  const bool split = SplitsBackward(run.plan);
+  RankLoad load{.place = PlaceOf(run.plan, pipeline_rank)};
+  for (std::int64_t chunk = 0; chunk < run.plan.virtual_stages; ++chunk) {
+    const std::int64_t stage = StageOf(run.plan, pipeline_rank, chunk);
+    const std::int64_t count = StageLayerCount(run.model, run.plan, stage);
+    const std::int64_t in_flight = InFlight(run.plan, microbatches, stage);
     // Where the input of the stage arrives, or a gradient is exchanged, in place of the input of a layer.
     const std::int64_t arrives = !IsFirstStage(stage) || split ? 1 : 0;
     load.layers += count;
     load.hidden += (count - arrives) * in_flight;
-    load.kept += (count - FullyRecomputedLayers(plan, count)) * in_flight;
+    load.kept += (count - FullyRecomputedLayers(run.plan, count)) * in_flight;
     load.messages += arrives * in_flight;
     if (IsFirstStage(stage)) load.ids = in_flight;
     // Where backwards are split, a microbatch needs the head only until its input gradient.
-    if (IsLastStage(plan, stage)) load.heads = split ? 1 : in_flight;
+    if (IsLastStage(run.plan, stage)) load.heads = split ? 1 : in_flight;
     load.in_flight += in_flight;
   }
   return load;
@@ -52,11 +51,10 @@ bool Covers(const RankLoad& a, const RankLoad& b) {
 
 }  // namespace
 
-std::vector<RankLoad> LargestLoads(const ModelSpec& model, const Workload& workload,
-                                   const ParallelPlan& plan) {
+std::vector<RankLoad> LargestLoads(const RunView& run) {
   std::vector<RankLoad> loads;
   const auto consider = [&](std::int64_t rank) {
-    const RankLoad load = LoadOf(model, workload, plan, rank);
+    const RankLoad load = LoadOf(run, rank);
     if (std::none_of(loads.begin(), loads.end(), [&](const RankLoad& l) { return Covers(l, load); }))
       loads.push_back(load);
   };
@@ -64,61 +62,61 @@ std::vector<RankLoad> LargestLoads(const ModelSpec& model, const Workload& workl
   // Middle ranks with as many layers hold the same parameters, and slots of the same sizes, one per in-flight
   // microbatch of their stages. From rank 1 on, none of their stages has more in flight than the same chunk
   // of the previous rank: in every schedule, later ranks have a shorter warm-up.
-  if (plan.pp > 2) consider(1);
-  if (plan.split == SplitMode::kExplicit) {
-    for (std::int64_t rank = 2; rank + 1 < plan.pp; ++rank) {
-      if (!HasSameLayers(plan, rank)) consider(rank);
+  if (run.plan.pp > 2) consider(1);
+  if (run.plan.split == SplitMode::kExplicit) {
+    for (std::int64_t rank = 2; rank + 1 < run.plan.pp; ++rank) {
+      if (!HasSameLayers(run.plan, rank)) consider(rank);
     }
   }
-  if (plan.pp > 1) consider(plan.pp - 1);
+  if (run.plan.pp > 1) consider(run.plan.pp - 1);
   return loads;
 }
 
-PlanMemory::PlanMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan)
-    : model_(model), plan_(plan), types_(workload.precision), s_(LocalDimsOf(model, workload, plan)) {
+PlanMemory::PlanMemory(const RunView& run)
+    : model_(run.model), plan_(run.plan), types_(run.workload.precision), s_(LocalDimsOf(run)) {
   const std::int64_t e = SizeOf(types_.compute), st = SizeOf(types_.statistics);
   const auto rows = [&](std::int64_t width) { return AlignedBytes(s_.tokens * width * e); };
   const std::int64_t per_token = AlignedBytes(s_.tokens * st);  // one statistic per token
   // of one norm
-  const std::int64_t statistics = (HasMean(model.norm) ? 2 : 1) * AlignedBytes(s_.rows * st);
+  const std::int64_t statistics = (HasMean(run.model.norm) ? 2 : 1) * AlignedBytes(s_.rows * st);
   const std::int64_t probabilities = AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * s_.seq_len * e);
   const std::int64_t all_hidden = rows(s_.hidden);
   hidden_ = AlignedBytes(s_.rows * s_.hidden * e);
   message_ = AlignedBytes(s_.message * e);
   const std::int64_t ids = AlignedBytes(s_.tokens * SizeOf(DType::kI32));
-  ids_ = ids + (model.embedding_norm ? hidden_ + statistics : 0);
+  ids_ = ids + (run.model.embedding_norm ? hidden_ + statistics : 0);
 
   // One layer's tensors except its input x: as computed, and as kept in a slot.
   const std::int64_t kept_by_attention =
-      IsUnfused(plan) ? probabilities : AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * st);
+      IsUnfused(run.plan) ? probabilities : AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * st);
   inner_ = 2 * statistics + 3 * hidden_ + rows(s_.qkv) + kept_by_attention + rows(s_.attention) +
            rows(s_.fc) + rows(s_.ffn);
-  if (model.shared_norm) inner_ -= statistics + hidden_;
+  if (run.model.shared_norm) inner_ -= statistics + hidden_;
   // What norms on outputs read, in place of what those on inputs write, or beside it.
-  if (model.norm_placement == NormPlacement::kSandwich) inner_ += 2 * (statistics + hidden_);
-  if (model.qk_norm != QkNorm::kNone) {
+  if (run.model.norm_placement == NormPlacement::kSandwich) inner_ += 2 * (statistics + hidden_);
+  if (run.model.qk_norm != QkNorm::kNone) {
     inner_ += rows((s_.heads + s_.kv_heads) * s_.head_dim) +
-              AlignedBytes(s_.tokens * QkNormStatistics(model, s_) * st);
+              AlignedBytes(s_.tokens * QkNormStatistics(run.model, s_) * st);
   }
-  kept_ = inner_ - (RecomputesScores(plan) ? probabilities : 0);
+  kept_ = inner_ - (RecomputesScores(run.plan) ? probabilities : 0);
   head_ = 2 * hidden_ + statistics + rows(s_.vocab) + ids;
-  if (plan.tp > 1) head_ += per_token + AlignedBytes(2 * s_.tokens * st);
+  if (run.plan.tp > 1) head_ += per_token + AlignedBytes(2 * s_.tokens * st);
 
   workspace_ = all_hidden + rows(s_.qkv) + rows(s_.attention) + rows(s_.ffn) +
                AlignedBytes(kStepScalars * SizeOf(DType::kF64));
-  workspace_ += IsUnfused(plan) ? probabilities
-                                : AlignedBytes(AttentionWorkspaceElements(s_.seq_len, s_.head_dim) * st);
-  if (RecomputesScores(plan)) workspace_ += probabilities;
-  if (model.qk_norm == QkNorm::kFull)
-    workspace_ += AlignedBytes(s_.tokens * QkNormStatistics(model, s_) * st);
-  if (IsGated(model.activation)) workspace_ += rows(s_.fc);
-  if (plan.pp == 1) workspace_ += hidden_;
+  workspace_ += IsUnfused(run.plan) ? probabilities
+                                    : AlignedBytes(AttentionWorkspaceElements(s_.seq_len, s_.head_dim) * st);
+  if (RecomputesScores(run.plan)) workspace_ += probabilities;
+  if (run.model.qk_norm == QkNorm::kFull)
+    workspace_ += AlignedBytes(s_.tokens * QkNormStatistics(run.model, s_) * st);
+  if (IsGated(run.model.activation)) workspace_ += rows(s_.fc);
+  if (run.plan.pp == 1) workspace_ += hidden_;
   // The gradient of a block's output, beside that of the residual stream.
-  if (NormsOutputs(model.norm_placement) || model.residual_scale != 1) workspace_ += hidden_;
-  if (plan.recompute == Recompute::kFull) workspace_ += inner_;
-  if (SplitsSequence(plan) && TensorChunks(plan) > 1) workspace_ += hidden_;  // scattered sums
+  if (NormsOutputs(run.model.norm_placement) || run.model.residual_scale != 1) workspace_ += hidden_;
+  if (run.plan.recompute == Recompute::kFull) workspace_ += inner_;
+  if (SplitsSequence(run.plan) && TensorChunks(run.plan) > 1) workspace_ += hidden_;  // scattered sums
   // Exchanged with slots. Norms on outputs exchange the gradients of blocks.
-  if (SplitsBackward(plan) && !NormsOutputs(model.norm_placement)) workspace_ += hidden_ + message_;
+  if (SplitsBackward(run.plan) && !NormsOutputs(run.model.norm_placement)) workspace_ += hidden_ + message_;
 }
 
 MemoryBytes PlanMemory::Of(const RankLoad& rank) const {

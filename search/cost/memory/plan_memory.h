@@ -11,7 +11,7 @@
 #include "search/plan/model_stages.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/precision.h"
-#include "search/plan/workload.h"
+#include "search/plan/run_view.h"
 #include "search/shapes/local_dims.h"
 
 namespace autocfg {
@@ -31,20 +31,18 @@ struct RankLoad {
 };
 
 // Requires a legal plan with a resolved split.
-RankLoad LoadOf(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                std::int64_t pipeline_rank);
+RankLoad LoadOf(const RunView& run, std::int64_t pipeline_rank);
 
 // Returns the loads of ranks one of which has the largest arena of the plan, and of every plan with the same
 // loads: the other ranks count at most as many of each tensor as one of these with the same parameters. In
 // the order of the ranks.
-std::vector<RankLoad> LargestLoads(const ModelSpec& model, const Workload& workload,
-                                   const ParallelPlan& plan);
+std::vector<RankLoad> LargestLoads(const RunView& run);
 
 // The sizes that all ranks of a plan share, computed once. Refers to its arguments. Requires a legal plan
 // that CheckPredictable accepts; the split and the number of recomputed layers are not read.
 class PlanMemory {
  public:
-  PlanMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+  explicit PlanMemory(const RunView& run);
 
   // Returns the regions of a rank, without device overhead.
   MemoryBytes Of(const RankLoad& rank) const;

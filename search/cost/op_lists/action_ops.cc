@@ -22,16 +22,14 @@ namespace {
 // Divides the ops of a stage into blocks, one for each unit that they use.
 class StageBlocks {
  public:
-  StageBlocks(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t stage)
-      : model_(model),
-        workload_(workload),
-        plan_(plan),
+  StageBlocks(const RunView& run, std::int64_t stage)
+      : run_(run),
         stage_(stage),
-        rank_(PipelineRankOf(plan, stage)),
-        place_(PlaceOf(plan, rank_)),
-        layers_(StageLayers(model, plan, stage)),
-        units_(UnitsOf(LocalDimsOf(model, workload, plan), model, plan, place_,
-                       RankLayers(model, plan, rank_))) {
+        rank_(PipelineRankOf(run.plan, stage)),
+        place_(PlaceOf(run.plan, rank_)),
+        layers_(StageLayers(run.model, run.plan, stage)),
+        units_(
+            UnitsOf(LocalDimsOf(run), run.model, run.plan, place_, RankLayers(run.model, run.plan, rank_))) {
     if (units_.token_embedding > 0) table_ = count_++;
     if (units_.positions > 0) positions_ = count_++;
     first_layer_ = count_;
@@ -42,16 +40,15 @@ class StageBlocks {
   std::vector<UnitBlock> Forward() const {
     std::vector<UnitBlock> blocks;
     if (IsFirstStage(stage_)) {
-      blocks.push_back(Read(table_, EmbeddingForwardOps(model_, workload_, plan_)));
-      if (positions_ > 0) blocks.push_back(Read(positions_, PositionForwardOps(model_, workload_, plan_)));
+      blocks.push_back(Read(table_, EmbeddingForwardOps(run_)));
+      if (positions_ > 0) blocks.push_back(Read(positions_, PositionForwardOps(run_)));
     } else {
-      blocks.push_back({ArrivalOps(model_, workload_, plan_)});
+      blocks.push_back({ArrivalOps(run_)});
     }
-    const LayerOps layer =
-        OfLayers([this](bool rotates) { return LayerForwardOps(model_, workload_, plan_, rotates); });
+    const LayerOps layer = OfLayers([this](bool rotates) { return LayerForwardOps(run_, rotates); });
     for (std::int64_t i = 0; i < Layers(); ++i) blocks.push_back(Read(LayerUnit(i), layer[Rotates(i)]));
-    if (IsLastStage(plan_, stage_)) {
-      blocks.push_back(Read(Head(), HeadForwardOps(model_, workload_, plan_)));
+    if (IsLastStage(run_.plan, stage_)) {
+      blocks.push_back(Read(Head(), HeadForwardOps(run_)));
       if (KeepsTable()) blocks.back().gathered = 0;  // since the embedding
     }
     return blocks;
@@ -61,22 +58,19 @@ class StageBlocks {
   // completes.
   std::vector<UnitBlock> Backward(bool accumulate, bool reduces) const {
     std::vector<UnitBlock> blocks;
-    if (IsLastStage(plan_, stage_)) {
-      blocks.push_back({HeadBackwardOps(model_, workload_, plan_, accumulate)});
-      if (!KeepsGatheredHead(plan_) && !KeepsTable()) blocks.back() = Read(Head(), blocks.back().ops);
-      if (reduces && !EmbeddingAddsToHead(model_, plan_)) Completes(Head(), blocks.back());
+    if (IsLastStage(run_.plan, stage_)) {
+      blocks.push_back({HeadBackwardOps(run_, accumulate)});
+      if (!KeepsGatheredHead(run_.plan) && !KeepsTable()) blocks.back() = Read(Head(), blocks.back().ops);
+      if (reduces && !EmbeddingAddsToHead(run_.model, run_.plan)) Completes(Head(), blocks.back());
     } else {
-      blocks.push_back({ArrivalOps(model_, workload_, plan_)});
+      blocks.push_back({ArrivalOps(run_)});
     }
-    const LayerOps recompute =
-        OfLayers([this](bool rotates) { return LayerRecomputeOps(model_, workload_, plan_, rotates); });
-    const LayerOps layer = OfLayers([this, accumulate](bool rotates) {
-      return LayerBackwardOps(model_, workload_, plan_, accumulate, rotates);
-    });
-    const LayerOps delaying = OfLayers([this, accumulate](bool rotates) {
-      return LayerInputGradientOps(model_, workload_, plan_, accumulate, rotates);
-    });
-    const std::int64_t recomputing = LayersWithRecomputeOps(plan_, Layers());
+    const LayerOps recompute = OfLayers([this](bool rotates) { return LayerRecomputeOps(run_, rotates); });
+    const LayerOps layer =
+        OfLayers([this, accumulate](bool rotates) { return LayerBackwardOps(run_, accumulate, rotates); });
+    const LayerOps delaying = OfLayers(
+        [this, accumulate](bool rotates) { return LayerInputGradientOps(run_, accumulate, rotates); });
+    const std::int64_t recomputing = LayersWithRecomputeOps(run_.plan, Layers());
     for (std::int64_t i = Layers() - 1; i >= 0; --i) {
       const std::size_t rotates = Rotates(i);
       UnitBlock block = Read(LayerUnit(i), i < recomputing ? recompute[rotates] : std::vector<OpDesc>());
@@ -87,17 +81,17 @@ class StageBlocks {
     }
     if (!IsFirstStage(stage_)) return blocks;
     if (positions_ > 0) {
-      blocks.push_back({PositionBackwardOps(model_, workload_, plan_, accumulate)});
+      blocks.push_back({PositionBackwardOps(run_, accumulate)});
       if (reduces) Completes(positions_, blocks.back());
     }
-    blocks.push_back({EmbeddingBackwardOps(model_, workload_, plan_, accumulate)});
+    blocks.push_back({EmbeddingBackwardOps(run_, accumulate)});
     if (reduces) Completes(table_, blocks.back());
     return blocks;
   }
 
   std::vector<UnitBlock> WeightGradients(bool accumulate, bool reduces) const {
     std::vector<UnitBlock> blocks;
-    const std::vector<OpDesc> layer = LayerWeightGradientOps(model_, workload_, plan_, accumulate);
+    const std::vector<OpDesc> layer = LayerWeightGradientOps(run_, accumulate);
     for (std::int64_t i = Layers() - 1; i >= Layers() - Delayed(); --i) {
       blocks.push_back({layer});
       if (reduces) Completes(LayerUnit(i), blocks.back());
@@ -112,7 +106,7 @@ class StageBlocks {
       const bool later = std::any_of(blocks.begin(), blocks.end(), [unit](const UnitBlock& block) {
         return block.unit == unit && block.reduced > 0;
       });
-      if (!later) earlier.ops.push_back(UnitReduceOp(workload_, plan_, Elements(unit)));
+      if (!later) earlier.ops.push_back(UnitReduceOp(run_.workload, run_.plan, Elements(unit)));
     }
     blocks.insert(blocks.begin(), std::move(earlier));
   }
@@ -124,18 +118,18 @@ class StageBlocks {
   LayerOps OfLayers(const List& list) const {
     LayerOps ops;
     ops[1] = list(true);
-    if (LayersWithoutRope(model_) > 0) ops[0] = list(false);
+    if (LayersWithoutRope(run_.model) > 0) ops[0] = list(false);
     return ops;
   }
   // Of the stage's i-th layer; 1 also in a model without rotary positions.
   std::size_t Rotates(std::int64_t i) const {
-    return LayersWithoutRope(model_) == 0 || autocfg::Rotates(model_, layers_.first + i) ? 1 : 0;
+    return LayersWithoutRope(run_.model) == 0 || autocfg::Rotates(run_.model, layers_.first + i) ? 1 : 0;
   }
   std::int64_t Layers() const { return layers_.count; }
-  std::int64_t Delayed() const { return LayersWithDelayedGradients(plan_, Layers()); }
-  std::int64_t Head() const { return model_.tied_embeddings ? table_ : output_; }
+  std::int64_t Delayed() const { return LayersWithDelayedGradients(run_.plan, Layers()); }
+  std::int64_t Head() const { return run_.model.tied_embeddings ? table_ : output_; }
   // Whether a tied table stays gathered from the embedding on.
-  bool KeepsTable() const { return model_.tied_embeddings && OverlapsParameters(plan_); }
+  bool KeepsTable() const { return run_.model.tied_embeddings && OverlapsParameters(run_.plan); }
 
   // The number of a layer's unit. Of the stages of a rank, only the first one and the only one matter.
   std::int64_t LayerUnit(std::int64_t layer) const { return first_layer_ + layer; }
@@ -147,11 +141,11 @@ class StageBlocks {
   }
 
   UnitBlock Of(std::int64_t unit, std::vector<OpDesc> ops) const {
-    return {.ops = std::move(ops), .unit = unit, .has_buffer = unit == table_ && model_.tied_embeddings};
+    return {.ops = std::move(ops), .unit = unit, .has_buffer = unit == table_ && run_.model.tied_embeddings};
   }
   UnitBlock Read(std::int64_t unit, std::vector<OpDesc> ops) const {
     UnitBlock block = Of(unit, std::move(ops));
-    if (ShardsParameters(plan_)) block.gathered = Elements(unit);
+    if (ShardsParameters(run_.plan)) block.gathered = Elements(unit);
     return block;
   }
   void Completes(std::int64_t unit, UnitBlock& block) const {
@@ -161,9 +155,7 @@ class StageBlocks {
     block.reduced = Elements(unit);
   }
 
-  const ModelSpec& model_;
-  const Workload& workload_;
-  const ParallelPlan& plan_;
+  const RunView run_;
   const std::int64_t stage_, rank_;
   const RankPlace place_;
   const LayerRange layers_;
@@ -175,22 +167,21 @@ class StageBlocks {
 
 }  // namespace
 
-std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                              std::int64_t pipeline_rank, const Action& action) {
+std::vector<OpDesc> ActionOps(const RunView& run, std::int64_t pipeline_rank, const Action& action) {
   const auto blocks = [&] {
-    if (action.stage < 0 || action.stage >= StageCount(plan) ||
-        PipelineRankOf(plan, action.stage) != pipeline_rank) {
+    if (action.stage < 0 || action.stage >= StageCount(run.plan) ||
+        PipelineRankOf(run.plan, action.stage) != pipeline_rank) {
       throw std::logic_error(
           fmt::format("{} is not an action of pipeline rank {}", ToString(action), pipeline_rank));
     }
-    return StageBlocks(model, workload, plan, action.stage);
+    return StageBlocks(run, action.stage);
   };
   const bool accumulate = !WritesGradients(action.kind, action.microbatch);
-  const bool last = OverlapsGradients(plan) && !ShardsGradients(plan) &&
-                    IsLastCompute(plan, MicrobatchCount(workload, plan), action);
-  const bool reduces = ShardsGradients(plan) || last;
+  const bool last = OverlapsGradients(run.plan) && !ShardsGradients(run.plan) &&
+                    IsLastCompute(run.plan, MicrobatchCount(run.workload, run.plan), action);
+  const bool reduces = ShardsGradients(run.plan) || last;
   switch (action.kind) {
-    case ActionKind::kForward: return WithUnitOps(workload, plan, blocks().Forward(), accumulate);
+    case ActionKind::kForward: return WithUnitOps(run.workload, run.plan, blocks().Forward(), accumulate);
     case ActionKind::kBackward:
     case ActionKind::kInputGradient:
     case ActionKind::kWeightGradient: {
@@ -199,12 +190,12 @@ std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, 
                                         ? stage.WeightGradients(accumulate, reduces)
                                         : stage.Backward(accumulate, reduces);
       if (last) stage.ReduceEarlier(list);
-      return WithUnitOps(workload, plan, list, accumulate);
+      return WithUnitOps(run.workload, run.plan, list, accumulate);
     }
     case ActionKind::kSendActivation:
-    case ActionKind::kSendGradient: return MessageOps(model, workload, plan, OpKind::kSend);
+    case ActionKind::kSendGradient: return MessageOps(run, OpKind::kSend);
     case ActionKind::kRecvActivation:
-    case ActionKind::kRecvGradient: return MessageOps(model, workload, plan, OpKind::kRecv);
+    case ActionKind::kRecvGradient: return MessageOps(run, OpKind::kRecv);
     case ActionKind::kZeroScalars:
     case ActionKind::kSumNormGradients:
     case ActionKind::kReduceGradients:
@@ -214,25 +205,24 @@ std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, 
     case ActionKind::kGatherParameters: break;
   }
   std::vector<OpDesc> ops;
-  for (const RepeatedOp& repeated : RankOps(model, workload, plan, pipeline_rank, action.kind))
+  for (const RepeatedOp& repeated : RankOps(run, pipeline_rank, action.kind))
     ops.insert(ops.end(), static_cast<std::size_t>(repeated.times), repeated.op);
   return ops;
 }
 
-std::vector<RepeatedOp> UnitOpsOfComputes(const ModelSpec& model, const Workload& workload,
-                                          const ParallelPlan& plan, std::int64_t pipeline_rank) {
+std::vector<RepeatedOp> UnitOpsOfComputes(const RunView& run, std::int64_t pipeline_rank) {
   std::vector<RepeatedOp> ops;
-  if (!ShardsGradients(plan) && !OverlapsGradients(plan)) return ops;
-  const std::int64_t microbatches = ShardsGradients(plan) ? MicrobatchCount(workload, plan) : 1;
-  const RankUnits units = UnitsOf(LocalDimsOf(model, workload, plan), model, plan,
-                                  PlaceOf(plan, pipeline_rank), RankLayers(model, plan, pipeline_rank));
+  if (!ShardsGradients(run.plan) && !OverlapsGradients(run.plan)) return ops;
+  const std::int64_t microbatches = ShardsGradients(run.plan) ? MicrobatchCount(run.workload, run.plan) : 1;
+  const RankUnits units = UnitsOf(LocalDimsOf(run), run.model, run.plan, PlaceOf(run.plan, pipeline_rank),
+                                  RankLayers(run.model, run.plan, pipeline_rank));
   const auto add = [&](std::int64_t elements, std::int64_t count, std::int64_t passes) {
     if (elements == 0) return;
-    ops.push_back({UnitReduceOp(workload, plan, elements), count * microbatches});
-    if (ShardsParameters(plan))
-      ops.push_back({UnitGatherOp(workload, plan, elements), passes * count * microbatches});
-    if (ShardsGradients(plan) && microbatches > 1)
-      ops.push_back({UnitAddOp(workload, plan, elements), count * (microbatches - 1)});
+    ops.push_back({UnitReduceOp(run.workload, run.plan, elements), count * microbatches});
+    if (ShardsParameters(run.plan))
+      ops.push_back({UnitGatherOp(run.workload, run.plan, elements), passes * count * microbatches});
+    if (ShardsGradients(run.plan) && microbatches > 1)
+      ops.push_back({UnitAddOp(run.workload, run.plan, elements), count * (microbatches - 1)});
   };
   add(units.token_embedding, 1, 1);
   add(units.positions, 1, 1);

@@ -12,9 +12,7 @@
 
 #include "search/cost/op_lists/rank_ops.h"
 #include "search/ops/op_desc.h"
-#include "search/plan/model_spec.h"
-#include "search/plan/parallel_plan.h"
-#include "search/plan/workload.h"
+#include "search/plan/run_view.h"
 #include "search/schedule/action.h"
 
 namespace autocfg {
@@ -24,13 +22,11 @@ namespace autocfg {
 // action's stage and microbatch: that of microbatch 0 writes the gradients (WritesGradients), and the last
 // compute of the rank may reduce them (IsLastCompute). Throws std::logic_error if the stage is missing or
 // belongs to another rank. Actions of the whole rank have stage -1.
-std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                              std::int64_t pipeline_rank, const Action& action);
+std::vector<OpDesc> ActionOps(const RunView& run, std::int64_t pipeline_rank, const Action& action);
 
 // Returns the collectives of units, and the adds of reduced gradients, that all computes of a rank issue in a
 // step. Gathers of the embedding and the output layer are counted once for each microbatch, though some plans
 // issue one more.
-std::vector<RepeatedOp> UnitOpsOfComputes(const ModelSpec& model, const Workload& workload,
-                                          const ParallelPlan& plan, std::int64_t pipeline_rank);
+std::vector<RepeatedOp> UnitOpsOfComputes(const RunView& run, std::int64_t pipeline_rank);
 
 }  // namespace autocfg

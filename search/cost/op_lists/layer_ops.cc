@@ -30,12 +30,12 @@ OpKind BackwardOf(Norm norm) {
 class OpLister {
  public:
   // `rotates`: of a layer, whether it has the model's rotary positions.
-  OpLister(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, bool rotates = true)
-      : s(LocalDimsOf(model, workload, plan)),
-        types(workload.precision),
-        model_(model),
-        plan_(plan),
-        rotates_(rotates && model.position == Position::kRope) {}
+  OpLister(const RunView& run, bool rotates = true)
+      : s(LocalDimsOf(run)),
+        types(run.workload.precision),
+        model_(run.model),
+        plan_(run.plan),
+        rotates_(rotates && run.model.position == Position::kRope) {}
 
   void Matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool ta = false, bool tb = false,
               bool accumulate = false) {
@@ -254,76 +254,72 @@ class OpLister {
 
 }  // namespace
 
-std::vector<OpDesc> ArrivalOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
-  OpLister l(model, workload, plan);
+std::vector<OpDesc> ArrivalOps(const RunView& run) {
+  OpLister l(run);
   l.GatherMessage();
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload,
-                                    const ParallelPlan& plan, bool rotates) {
-  OpLister l(model, workload, plan, rotates);
+std::vector<OpDesc> LayerForwardOps(const RunView& run, bool rotates) {
+  OpLister l(run, rotates);
   l.LayerForwardHead();
-  l.RowParallelForward(l.s.ffn, model.mlp_bias);
+  l.RowParallelForward(l.s.ffn, run.model.mlp_bias);
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& workload,
-                                      const ParallelPlan& plan, bool rotates) {
-  OpLister l(model, workload, plan, rotates);
-  if (plan.recompute == Recompute::kFull) l.RecomputeLayer();
-  if (RecomputesScores(plan)) l.AttentionForward();
+std::vector<OpDesc> LayerRecomputeOps(const RunView& run, bool rotates) {
+  OpLister l(run, rotates);
+  if (run.plan.recompute == Recompute::kFull) l.RecomputeLayer();
+  if (RecomputesScores(run.plan)) l.AttentionForward();
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload,
-                                     const ParallelPlan& plan, bool accumulate, bool rotates) {
-  OpLister l(model, workload, plan, rotates);
+std::vector<OpDesc> LayerBackwardOps(const RunView& run, bool accumulate, bool rotates) {
+  OpLister l(run, rotates);
   const LocalDims& s = l.s;
   l.OutputOpsBackward(accumulate);
   l.GatherHidden();
-  l.LinearGradient(s.ffn, s.hidden, accumulate, model.mlp_bias);
+  l.LinearGradient(s.ffn, s.hidden, accumulate, run.model.mlp_bias);
   l.ActivationBackward();
   const auto attention_out = [&] {
-    if (!model.parallel_residual) l.OutputOpsBackward(accumulate);  // else that of the other block
+    if (!run.model.parallel_residual) l.OutputOpsBackward(accumulate);  // else that of the other block
     l.GatherHidden();
-    l.LinearGradient(s.attention, s.hidden, accumulate, model.attention_out_bias);
+    l.LinearGradient(s.attention, s.hidden, accumulate, run.model.attention_out_bias);
     l.Matmul(s.tokens, s.attention, s.hidden, false, true);
   };
-  if (model.parallel_residual) attention_out();
+  if (run.model.parallel_residual) attention_out();
   l.GatherHidden();
-  l.LinearGradient(s.hidden, s.fc, accumulate, model.mlp_bias);
+  l.LinearGradient(s.hidden, s.fc, accumulate, run.model.mlp_bias);
   l.ReducedProduct(s.fc, true);
   l.PreNormBackward(accumulate);
-  if (!model.parallel_residual) attention_out();
+  if (!run.model.parallel_residual) attention_out();
   l.AttentionBackward();
   l.Rope();
   l.QkNormBackward(accumulate);
   l.GatherHidden();
-  l.LinearGradient(s.hidden, s.qkv, accumulate, model.qkv_bias);
+  l.LinearGradient(s.hidden, s.qkv, accumulate, run.model.qkv_bias);
   l.ReducedProduct(s.qkv, true);
-  l.PreNormBackward(accumulate || model.shared_norm);
+  l.PreNormBackward(accumulate || run.model.shared_norm);
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> LayerInputGradientOps(const ModelSpec& model, const Workload& workload,
-                                          const ParallelPlan& plan, bool accumulate, bool rotates) {
-  OpLister l(model, workload, plan, rotates);
+std::vector<OpDesc> LayerInputGradientOps(const RunView& run, bool accumulate, bool rotates) {
+  OpLister l(run, rotates);
   const LocalDims& s = l.s;
   l.OutputOpsBackward(accumulate);
   l.GatherHidden();
   l.ActivationBackward();
   const auto attention_out = [&] {
-    if (!model.parallel_residual) l.OutputOpsBackward(accumulate);
+    if (!run.model.parallel_residual) l.OutputOpsBackward(accumulate);
     l.GatherHidden();
     l.Matmul(s.tokens, s.attention, s.hidden, false, true);
   };
-  if (model.parallel_residual) attention_out();
+  if (run.model.parallel_residual) attention_out();
   // With norms on outputs, nothing later needs the gradient of the stream, to which the norms add in place.
-  const bool in_place = NormsOutputs(model.norm_placement);
+  const bool in_place = NormsOutputs(run.model.norm_placement);
   l.ReducedProduct(s.fc, true);
   l.PreNormBackward(accumulate);
-  if (!model.parallel_residual) {
+  if (!run.model.parallel_residual) {
     if (!in_place) l.OwnRows(OpKind::kResidualAdd);
     attention_out();
   }
@@ -331,85 +327,79 @@ std::vector<OpDesc> LayerInputGradientOps(const ModelSpec& model, const Workload
   l.Rope();
   l.QkNormBackward(accumulate);
   l.ReducedProduct(s.qkv, true);
-  l.PreNormBackward(accumulate || model.shared_norm);
+  l.PreNormBackward(accumulate || run.model.shared_norm);
   if (!in_place) l.OwnRows(OpKind::kResidualAdd);
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> LayerWeightGradientOps(const ModelSpec& model, const Workload& workload,
-                                           const ParallelPlan& plan, bool accumulate) {
-  OpLister l(model, workload, plan);
+std::vector<OpDesc> LayerWeightGradientOps(const RunView& run, bool accumulate) {
+  OpLister l(run);
   const LocalDims& s = l.s;
   // The gradient of a block's product is kept only where it is that of a norm. Else it is scaled again.
   const auto scale = [&] {
-    if (model.residual_scale != 1 && !NormsOutputs(model.norm_placement)) l.OwnRows(OpKind::kScale);
+    if (run.model.residual_scale != 1 && !NormsOutputs(run.model.norm_placement)) l.OwnRows(OpKind::kScale);
   };
   scale();
   l.GatherHidden();
-  l.LinearGradient(s.ffn, s.hidden, accumulate, model.mlp_bias);
+  l.LinearGradient(s.ffn, s.hidden, accumulate, run.model.mlp_bias);
   l.GatherHidden();
-  l.LinearGradient(s.hidden, s.fc, accumulate, model.mlp_bias);
-  if (!model.parallel_residual) scale();
+  l.LinearGradient(s.hidden, s.fc, accumulate, run.model.mlp_bias);
+  if (!run.model.parallel_residual) scale();
   l.GatherHidden();
-  l.LinearGradient(s.attention, s.hidden, accumulate, model.attention_out_bias);
+  l.LinearGradient(s.attention, s.hidden, accumulate, run.model.attention_out_bias);
   l.GatherHidden();
-  l.LinearGradient(s.hidden, s.qkv, accumulate, model.qkv_bias);
+  l.LinearGradient(s.hidden, s.qkv, accumulate, run.model.qkv_bias);
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload,
-                                        const ParallelPlan& plan) {
-  OpLister l(model, workload, plan);
+std::vector<OpDesc> EmbeddingForwardOps(const RunView& run) {
+  OpLister l(run);
   l.Add(OpKind::kEmbeddingForward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
   l.ReduceHidden();
-  if (model.embedding_scale != 1) l.OwnRows(OpKind::kScale);
-  if (model.embedding_norm && model.position != Position::kLearned) l.NormForward();
+  if (run.model.embedding_scale != 1) l.OwnRows(OpKind::kScale);
+  if (run.model.embedding_norm && run.model.position != Position::kLearned) l.NormForward();
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> PositionForwardOps(const ModelSpec& model, const Workload& workload,
-                                       const ParallelPlan& plan) {
-  OpLister l(model, workload, plan);
-  if (model.position != Position::kLearned) return {};
+std::vector<OpDesc> PositionForwardOps(const RunView& run) {
+  OpLister l(run);
+  if (run.model.position != Position::kLearned) return {};
   l.OwnRows(OpKind::kPositionForward);
-  if (model.embedding_norm) l.NormForward();
+  if (run.model.embedding_norm) l.NormForward();
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> PositionBackwardOps(const ModelSpec& model, const Workload& workload,
-                                        const ParallelPlan& plan, bool accumulate) {
-  OpLister l(model, workload, plan);
-  if (model.position != Position::kLearned) return {};
-  if (model.embedding_norm) l.NormBackward(accumulate);
+std::vector<OpDesc> PositionBackwardOps(const RunView& run, bool accumulate) {
+  OpLister l(run);
+  if (run.model.position != Position::kLearned) return {};
+  if (run.model.embedding_norm) l.NormBackward(accumulate);
   l.GatherHidden();
   l.Rows(OpKind::kPositionBackward, l.s.hidden);
   l.ops.back().accumulate = l.Adds(accumulate);
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload,
-                                         const ParallelPlan& plan, bool accumulate) {
-  OpLister l(model, workload, plan);
-  if (model.position != Position::kLearned) {
-    if (model.embedding_norm) l.NormBackward(accumulate);
+std::vector<OpDesc> EmbeddingBackwardOps(const RunView& run, bool accumulate) {
+  OpLister l(run);
+  if (run.model.position != Position::kLearned) {
+    if (run.model.embedding_norm) l.NormBackward(accumulate);
     l.GatherHidden();
   }
-  if (model.embedding_scale != 1) l.Rows(OpKind::kScale, l.s.hidden);
+  if (run.model.embedding_scale != 1) l.Rows(OpKind::kScale, l.s.hidden);
   l.Add(OpKind::kEmbeddingBackward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
-  l.ops.back().accumulate = l.Adds(accumulate) || EmbeddingAddsToHead(model, plan);
+  l.ops.back().accumulate = l.Adds(accumulate) || EmbeddingAddsToHead(run.model, run.plan);
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workload,
-                                   const ParallelPlan& plan) {
-  OpLister l(model, workload, plan);
+std::vector<OpDesc> HeadForwardOps(const RunView& run) {
+  OpLister l(run);
   const LocalDims& s = l.s;
   l.NormForward();
-  if (model.logit_scale != 1) l.OwnRows(OpKind::kScale);
+  if (run.model.logit_scale != 1) l.OwnRows(OpKind::kScale);
   l.GatherHidden();
   l.Matmul(s.tokens, s.vocab, s.hidden, false, true);
-  if (model.output_softcap != 0) l.Rows(OpKind::kScale, s.vocab);  // x = c tanh(x / c), in place
-  if (plan.tp == 1) {
+  if (run.model.output_softcap != 0) l.Rows(OpKind::kScale, s.vocab);  // x = c tanh(x / c), in place
+  if (run.plan.tp == 1) {
     l.Rows(OpKind::kCrossEntropy, s.vocab);
     return std::move(l.ops);
   }
@@ -421,23 +411,21 @@ std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workl
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload,
-                                    const ParallelPlan& plan, bool accumulate) {
-  OpLister l(model, workload, plan);
+std::vector<OpDesc> HeadBackwardOps(const RunView& run, bool accumulate) {
+  OpLister l(run);
   const LocalDims& s = l.s;
-  if (plan.tp > 1) l.Rows(OpKind::kCrossEntropyBackward, s.vocab);
-  if (model.output_softcap != 0) l.Rows(OpKind::kResidualAdd, s.vocab);  // dx *= 1 - (x / c)^2
+  if (run.plan.tp > 1) l.Rows(OpKind::kCrossEntropyBackward, s.vocab);
+  if (run.model.output_softcap != 0) l.Rows(OpKind::kResidualAdd, s.vocab);  // dx *= 1 - (x / c)^2
   l.GatherHidden();
   l.WeightGradient(s.vocab, s.hidden, accumulate);
   l.ReducedProduct(s.vocab, false);
-  if (model.logit_scale != 1) l.OwnRows(OpKind::kScale);
+  if (run.model.logit_scale != 1) l.OwnRows(OpKind::kScale);
   l.NormBackward(accumulate);
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> MessageOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                               OpKind kind) {
-  OpLister l(model, workload, plan);
+std::vector<OpDesc> MessageOps(const RunView& run, OpKind kind) {
+  OpLister l(run);
   l.Message(kind);
   return std::move(l.ops);
 }

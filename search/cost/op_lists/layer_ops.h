@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "search/ops/op_desc.h"
-#include "search/plan/model_spec.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/parallel_plan.h"
-#include "search/plan/workload.h"
+#include "search/plan/run_view.h"
 
 namespace autocfg {
 
@@ -20,19 +19,14 @@ namespace autocfg {
 // layer runs first: under recompute=selective only the attention. It is empty if the plan recomputes nothing.
 // `accumulate`: gradients of parameters are added to those of earlier microbatches; the first one writes
 // them. `rotates`: the layer has rotary positions, if the model has them (Rotates).
-std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload,
-                                    const ParallelPlan& plan, bool rotates = true);
-std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& workload,
-                                      const ParallelPlan& plan, bool rotates = true);
-std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload,
-                                     const ParallelPlan& plan, bool accumulate, bool rotates = true);
+std::vector<OpDesc> LayerForwardOps(const RunView& run, bool rotates = true);
+std::vector<OpDesc> LayerRecomputeOps(const RunView& run, bool rotates = true);
+std::vector<OpDesc> LayerBackwardOps(const RunView& run, bool accumulate, bool rotates = true);
 
 // Ops of the two parts of a layer's backward, if the plan's schedule splits it: the gradient of the layer's
 // input, then, in another action, those of its weights and biases.
-std::vector<OpDesc> LayerInputGradientOps(const ModelSpec& model, const Workload& workload,
-                                          const ParallelPlan& plan, bool accumulate, bool rotates = true);
-std::vector<OpDesc> LayerWeightGradientOps(const ModelSpec& model, const Workload& workload,
-                                           const ParallelPlan& plan, bool accumulate);
+std::vector<OpDesc> LayerInputGradientOps(const RunView& run, bool accumulate, bool rotates = true);
+std::vector<OpDesc> LayerWeightGradientOps(const RunView& run, bool accumulate);
 
 // Returns how many of a stage's `layers` layers issue LayerRecomputeOps; these are the first ones.
 constexpr std::int64_t LayersWithRecomputeOps(const ParallelPlan& plan, std::int64_t layers) {
@@ -41,25 +35,18 @@ constexpr std::int64_t LayersWithRecomputeOps(const ParallelPlan& plan, std::int
 
 // Ops that a stage issues first when a message from another stage has arrived: in the forward of all stages
 // but the first, in the backward of all but the last. Empty unless messages are scattered.
-std::vector<OpDesc> ArrivalOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+std::vector<OpDesc> ArrivalOps(const RunView& run);
 
 // Ops that the first and the last stage issue in addition to their layers. Those of learned positions, empty
 // in a model without, follow those of the embedding in the forward and precede them in the backward.
-std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload,
-                                        const ParallelPlan& plan);
-std::vector<OpDesc> PositionForwardOps(const ModelSpec& model, const Workload& workload,
-                                       const ParallelPlan& plan);
-std::vector<OpDesc> PositionBackwardOps(const ModelSpec& model, const Workload& workload,
-                                        const ParallelPlan& plan, bool accumulate);
-std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload,
-                                         const ParallelPlan& plan, bool accumulate);
-std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workload,
-                                   const ParallelPlan& plan);
-std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload,
-                                    const ParallelPlan& plan, bool accumulate);
+std::vector<OpDesc> EmbeddingForwardOps(const RunView& run);
+std::vector<OpDesc> PositionForwardOps(const RunView& run);
+std::vector<OpDesc> PositionBackwardOps(const RunView& run, bool accumulate);
+std::vector<OpDesc> EmbeddingBackwardOps(const RunView& run, bool accumulate);
+std::vector<OpDesc> HeadForwardOps(const RunView& run);
+std::vector<OpDesc> HeadBackwardOps(const RunView& run, bool accumulate);
 
 // Returns the one op that sends or receives a message between stages: kSend or kRecv.
-std::vector<OpDesc> MessageOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                               OpKind kind);
+std::vector<OpDesc> MessageOps(const RunView& run, OpKind kind);
 
 }  // namespace autocfg

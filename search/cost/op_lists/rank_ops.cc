@@ -15,16 +15,15 @@ namespace {
 // The ops of a rank, unit by unit (docs/engine.md).
 class Lister {
  public:
-  Lister(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-         std::int64_t pipeline_rank)
-      : workload_(workload),
-        plan_(plan),
-        place_(PlaceOf(plan, pipeline_rank)),
-        types_(workload.precision),
-        dims_(LocalDimsOf(model, workload, plan)),
-        sums_norms_(SumsNormGradients(model, plan)),
-        splits_qk_norm_(model.qk_norm == QkNorm::kFull),
-        units_(UnitsOf(dims_, model, plan, place_, RankLayers(model, plan, pipeline_rank))) {}
+  Lister(const RunView& run, std::int64_t pipeline_rank)
+      : workload_(run.workload),
+        plan_(run.plan),
+        place_(PlaceOf(run.plan, pipeline_rank)),
+        types_(run.workload.precision),
+        dims_(LocalDimsOf(run)),
+        sums_norms_(SumsNormGradients(run.model, run.plan)),
+        splits_qk_norm_(run.model.qk_norm == QkNorm::kFull),
+        units_(UnitsOf(dims_, run.model, run.plan, place_, RankLayers(run.model, run.plan, pipeline_rank))) {}
 
   std::vector<RepeatedOp> NormGradients() const {
     if (!sums_norms_) return {};
@@ -101,17 +100,17 @@ std::vector<RepeatedOp> IfAny(const OpDesc& op) {
 
 }  // namespace
 
-OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                   std::int64_t pipeline_rank, OpKind kind, StateCoordinates coordinates) {
-  const std::int64_t shards = StateShards(plan);
+OpDesc ParameterOp(const RunView& run, std::int64_t pipeline_rank, OpKind kind,
+                   StateCoordinates coordinates) {
+  const std::int64_t shards = StateShards(run.plan);
   const bool sums = kind == OpKind::kSumOfSquares;
   std::int64_t elements = 0;
   if (!sums || coordinates.data < shards) {  // of the first replica
-    elements = OwnElements(LocalDimsOf(model, workload, plan), model, plan, PlaceOf(plan, pipeline_rank),
-                           RankLayers(model, plan, pipeline_rank), coordinates.data % shards,
+    elements = OwnElements(LocalDimsOf(run), run.model, run.plan, PlaceOf(run.plan, pipeline_rank),
+                           RankLayers(run.model, run.plan, pipeline_rank), coordinates.data % shards,
                            {.replicated = !sums || coordinates.tensor == 0, .tied_copy = !sums});
   }
-  const Precision& types = workload.precision;
+  const Precision& types = run.workload.precision;
   OpDesc op{.kind = kind, .dtype = types.gradients, .dims = {elements}};
   if (kind == OpKind::kAdamW) {
     op.dtype = types.parameters;
@@ -125,16 +124,14 @@ OpDesc ScalarReduceOp(const ParallelPlan& plan) {
                          kStepScalars);
 }
 
-std::vector<RepeatedOp> RankOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                                std::int64_t pipeline_rank, ActionKind kind, StateCoordinates coordinates) {
-  const auto lister = [&] { return Lister(model, workload, plan, pipeline_rank); };
-  const auto parameter_op = [&](OpKind op) {
-    return ParameterOp(model, workload, plan, pipeline_rank, op, coordinates);
-  };
+std::vector<RepeatedOp> RankOps(const RunView& run, std::int64_t pipeline_rank, ActionKind kind,
+                                StateCoordinates coordinates) {
+  const auto lister = [&] { return Lister(run, pipeline_rank); };
+  const auto parameter_op = [&](OpKind op) { return ParameterOp(run, pipeline_rank, op, coordinates); };
   switch (kind) {
     case ActionKind::kZeroScalars: {
       std::vector<RepeatedOp> ops;
-      if (OverlapsParameters(plan)) ops = lister().Parameters();
+      if (OverlapsParameters(run.plan)) ops = lister().Parameters();
       ops.push_back({{.kind = OpKind::kFill, .dtype = DType::kF64, .dims = {kStepScalars}}});
       return ops;
     }
@@ -142,17 +139,18 @@ std::vector<RepeatedOp> RankOps(const ModelSpec& model, const Workload& workload
     case ActionKind::kReduceGradients: return lister().Gradients();
     case ActionKind::kSumTiedEmbedding: {
       const Lister ops = lister();
-      if (plan.pp == 1 || !model.tied_embeddings || !(ops.place().first || ops.place().last)) return {};
+      if (run.plan.pp == 1 || !run.model.tied_embeddings || !(ops.place().first || ops.place().last))
+        return {};
       return ops.TiedEmbedding();
     }
     case ActionKind::kReduceScalars: {
       std::vector<RepeatedOp> ops = IfAny(parameter_op(OpKind::kSumOfSquares));
-      if (RankCount(plan) > 1) ops.push_back({ScalarReduceOp(plan)});
+      if (RankCount(run.plan) > 1) ops.push_back({ScalarReduceOp(run.plan)});
       return ops;
     }
     case ActionKind::kOptimizer: return IfAny(parameter_op(OpKind::kAdamW));
     case ActionKind::kGatherParameters:
-      return GathersAfterUpdate(plan) ? lister().Parameters() : std::vector<RepeatedOp>();
+      return GathersAfterUpdate(run.plan) ? lister().Parameters() : std::vector<RepeatedOp>();
     case ActionKind::kForward:
     case ActionKind::kBackward:
     case ActionKind::kInputGradient:

@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "search/ops/op_desc.h"
-#include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
-#include "search/plan/workload.h"
+#include "search/plan/run_view.h"
 #include "search/schedule/action.h"
 
 namespace autocfg {
@@ -27,16 +26,15 @@ struct StateCoordinates {
 
 // Returns the ops of an action of the whole rank (IsMicrobatch is false). Throws std::logic_error for others.
 // The sum of squares and AdamW depend on the coordinates (ParameterOp).
-std::vector<RepeatedOp> RankOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                                std::int64_t pipeline_rank, ActionKind kind,
+std::vector<RepeatedOp> RankOps(const RunView& run, std::int64_t pipeline_rank, ActionKind kind,
                                 StateCoordinates coordinates = {});
 
 // Returns the op over all parameters whose states the rank has, over all its stages: kAdamW or kSumOfSquares,
 // with 0 elements if there are none, and then it is not issued. kSumOfSquares counts each parameter of the
 // model on one rank: it leaves out the last pipeline rank's copy of a tied table, replicated parameters at
 // tensor coordinates other than 0, and everything on replicas other than the first.
-OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                   std::int64_t pipeline_rank, OpKind kind, StateCoordinates coordinates = {});
+OpDesc ParameterOp(const RunView& run, std::int64_t pipeline_rank, OpKind kind,
+                   StateCoordinates coordinates = {});
 
 // Returns the sum of the step's scalars (loss, squared gradient norm) over all ranks. Requires several ranks.
 OpDesc ScalarReduceOp(const ParallelPlan& plan);

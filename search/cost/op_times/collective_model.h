@@ -22,7 +22,7 @@
 // of the group's own members on a node, at most at the speed of the links within the node. So groups that
 // run on the same node at once, such as the data groups of its tensor ranks, share no interface. A cluster
 // whose nodes have fewer interfaces than ranks gives every rank its share of them
-// (search/plan/cluster_spec.h).
+// (search/plan/cluster/cluster_spec.h).
 #pragma once
 
 #include "search/cost/op_times/group_span.h"

@@ -10,7 +10,7 @@
 #include "search/cost/op_times/collective_model.h"
 #include "search/cost/op_times/op_time_model.h"
 #include "search/cost/op_times/op_times.h"
-#include "search/plan/cluster_spec.h"
+#include "search/plan/cluster/cluster_spec.h"
 
 namespace autocfg {
 

@@ -111,7 +111,7 @@ std::int64_t ResolvedRun::Arena(std::size_t i) {
     if (ranks.empty()) {
       std::vector<RankLoad>& loads = even_[overlaps];
       plan_.recompute = Recompute::kNone;
-      if (loads.empty()) loads = LargestLoads(model, costs_.workload(), plan_);
+      if (loads.empty()) loads = LargestLoads(costs_.problem().With(plan_));
       for (const RankLoad& load : loads) {
         ranks.push_back({FixedBytes(load) + memory.OpWorkspace() + memory.Activations(load),
                          load.in_flight * memory.RecomputedLayer()});
@@ -125,7 +125,7 @@ std::int64_t ResolvedRun::Arena(std::size_t i) {
   }
   std::vector<RankLoad> made;
   std::vector<RankLoad>& loads = auto_ == nullptr ? made : auto_->splits[i].loads[overlaps];
-  if (loads.empty()) loads = LargestLoads(model, costs_.workload(), At(i));
+  if (loads.empty()) loads = LargestLoads(costs_.problem().With(At(i)));
   for (const RankLoad& load : loads) consider(load, memory.Activations(load));
   return worst;
 }
@@ -134,7 +134,7 @@ const PlanMemory& ResolvedRun::MemoryOf(Recompute mode) {
   std::optional<PlanMemory>& memory = memory_[static_cast<std::size_t>(mode)];
   if (!memory) {
     plan_.recompute = mode;
-    memory.emplace(costs_.model(), costs_.workload(), plan_);
+    memory.emplace(costs_.problem().With(plan_));
   }
   return *memory;
 }

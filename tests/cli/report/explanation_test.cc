@@ -27,7 +27,7 @@ SearchQuestion Question(const char* model) {
 }
 
 Explanation Of(const SearchQuestion& question, const char* plan) {
-  auto predictor = Predictor::Create(question.model, question.workload, question.cluster);
+  auto predictor = Predictor::Create(question);
   EXPECT_TRUE(predictor.ok()) << predictor.status();
   auto explanation = Explain(*predictor, *ParsePlanText(plan));
   EXPECT_TRUE(explanation.ok()) << explanation.status();

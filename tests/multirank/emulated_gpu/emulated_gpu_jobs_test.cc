@@ -67,8 +67,7 @@ TEST_F(EmulatedGpu, TimesEveryOpOfAStep) {
       std::set<OpDesc> ops;
       for (const Attention attention : {Attention::kFused, Attention::kUnfused}) {
         c.plan = {{}, {.recompute = Recompute::kFull, .attention = attention}};
-        for (const OpTime& time : PlanOpTimes(c.model, c.workload, c.plan, NominalTimes()))
-          ops.insert(time.op);
+        for (const OpTime& time : PlanOpTimes(c, NominalTimes())) ops.insert(time.op);
       }
       for (const OpDesc& op : ops) *job.mutable_calibrate()->add_ops() = ToProto(op);
       const worker::JobResult result = RunProcesses(job, 1);

@@ -80,7 +80,7 @@ TEST(ModelFields, AreThoseOfTheMessage) {
 // What predictions say of a model, with and without fused attention.
 std::vector<double> PredictionsOf(const ModelSpec& model) {
   const Workload workload{.global_batch = 8, .seq_len = 1024, .precision = *ParsePrecision("bf16")};
-  auto predictor = Predictor::Create(model, workload, *PresetCluster("a100-80gb-sxm:1x4"));
+  auto predictor = Predictor::Create({model, workload, *PresetCluster("a100-80gb-sxm:1x4")});
   std::vector<double> said = {static_cast<double>(ParameterCount(model))};
   for (const Attention attention : {Attention::kFused, Attention::kUnfused}) {
     if (!predictor.ok()) return {};

@@ -218,10 +218,10 @@ TEST(PlanOptions, PlansThatDifferInOneShareNoCachedCostThatDependsOnIt) {
   ParallelPlan base{{.tp = 2, .pp = 4, .dp = 2}, {.attention = Attention::kUnfused}};
   int compared = 0;
   for (const ParallelPlan& plan : PlansThatDifferInOneOption(base)) {
-    if (!CheckLegal(model, workload, 32, plan).ok() || !CheckPredictable(plan).ok()) continue;
+    if (!CheckLegal({model, workload, plan}, 32).ok() || !CheckPredictable(plan).ok()) continue;
     for (const auto& [first, second] : {std::pair(base, plan), std::pair(plan, base)}) {
-      auto warm = Predictor::Create(model, workload, cluster);
-      auto cold = Predictor::Create(model, workload, cluster);
+      auto warm = Predictor::Create({model, workload, cluster});
+      auto cold = Predictor::Create({model, workload, cluster});
       ASSERT_TRUE(warm.ok()) << warm.status();
       ASSERT_TRUE(warm->Predict(first).ok());
       const auto after = warm->Predict(second);
@@ -251,13 +251,13 @@ TEST(PlanOptions, EveryPredictedValueHasAnEffect) {
   FillDefaults(model);
   const Workload workload{.global_batch = 64, .seq_len = 128, .precision = *ParsePrecision("bf16")};
   const ClusterSpec cluster = *PresetCluster("a100-80gb-sxm:4x8");
-  auto predictor = Predictor::Create(model, workload, cluster);
+  auto predictor = Predictor::Create({model, workload, cluster});
   ASSERT_TRUE(predictor.ok()) << predictor.status();
   const auto effect = [&](const ParallelPlan& plan) {
     const auto predicted = predictor->Predict(plan);
     EXPECT_TRUE(predicted.ok()) << PlanText(plan) << ": " << predicted.status();
     if (!predicted.ok()) return Effect();
-    return Effect{.program = Fingerprint(Lower(model, workload, predicted->plan)),
+    return Effect{.program = Fingerprint(Lower({model, workload, predicted->plan})),
                   .step_time_s = predicted->prediction.step_time_s,
                   .memory = predicted->prediction.memory};
   };
@@ -274,7 +274,7 @@ TEST(PlanOptions, EveryPredictedValueHasAnEffect) {
       ASSERT_TRUE(option.parse(option, value, plan).ok()) << option.name << "=" << value;
       if (option.name == "vpp") SetDependentDefaults(plan);
       if (option.name == "schedule" && plan.schedule == Schedule::kInterleaved) plan.virtual_stages = 2;
-      if (!CheckPredictable(plan).ok() || !CheckLegal(model, workload, 32, plan).ok()) continue;
+      if (!CheckPredictable(plan).ok() || !CheckLegal({model, workload, plan}, 32).ok()) continue;
       effects.emplace_back(value, effect(plan));
     }
     EXPECT_FALSE(effects.empty()) << option.name;

@@ -37,7 +37,7 @@ TEST(CostModel, FewRanksStandForAll) {
     const RandomCase c = cases.Next();
     CostModel costs = ModelOf(c);
     const PipelineCosts pipeline = costs.CostsOf(c.plan);
-    const Program program = Lower(c.model, c.workload, c.plan);
+    const Program program = Lower(c);
     const auto full = TraceProgram(program, [&](std::int32_t rank, const Action& a) {
       return SecondsOf(pipeline, 1, rank / (c.plan.tp * c.plan.dp), a);
     });
@@ -63,7 +63,7 @@ double ReductionsInComputes(const RandomCase& c, std::int64_t rank) {
   const Action last{.kind = SplitsBackward(c.plan) ? ActionKind::kWeightGradient : ActionKind::kBackward,
                     .stage = static_cast<std::int32_t>(rank),
                     .microbatch = static_cast<std::int32_t>(MicrobatchCount(c.workload, c.plan) - 1)};
-  for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, rank, last)) {
+  for (const OpDesc& op : ActionOps(c, rank, last)) {
     if (op.group == CommGroup::kData || op.group == CommGroup::kShard) seconds += c.device.Seconds(op);
   }
   return seconds;
@@ -84,7 +84,7 @@ TEST(CostModel, CostsAreTheSumsOfTheirOps) {
       const Action action{.kind = kind, .stage = static_cast<std::int32_t>(stage), .microbatch = microbatch};
       // Reductions and gathers that run once in a step are not costs of the stage that issues them.
       const bool once = !ShardsGradients(c.plan) && IsStageCompute(kind);
-      for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, PipelineRankOf(c.plan, stage), action)) {
+      for (const OpDesc& op : ActionOps(c, PipelineRankOf(c.plan, stage), action)) {
         if (once && (op.group == CommGroup::kData || op.group == CommGroup::kShard)) continue;
         if (!tensor_only || op.group == CommGroup::kTensor || op.group == CommGroup::kShard)
           seconds += c.device.Seconds(op);
@@ -145,12 +145,12 @@ TEST(CostModel, CachesKnowWhatTimesDependOn) {
   model.layers = 24;
   model.max_seq_len = 32;
   const Workload workload = Fp32(48, 32);
-  CostModel warm(model, workload, LocalRanks(1024), times);
+  CostModel warm({model, workload, LocalRanks(1024)}, times);
   int compared = 0;
   for (int i = 0; i < 4000; ++i) {
     ParallelPlan plan = RandomRuns(static_cast<std::uint64_t>(1000 + i)).Next().plan;
-    if (FindIllegality(model, workload, 1024, plan)) continue;
-    CostModel fresh(model, workload, LocalRanks(1024), times);
+    if (FindIllegality({model, workload, plan}, 1024)) continue;
+    CostModel fresh({model, workload, LocalRanks(1024)}, times);
     const Prediction a = warm.Estimate(plan), b = fresh.Estimate(plan);
     ASSERT_EQ(a.step_time_s, b.step_time_s) << i;
     ASSERT_EQ(a.breakdown.recompute, b.breakdown.recompute) << i;
@@ -189,15 +189,15 @@ TEST(CostModel, SaysWhatDoesNotFit) {
   ParallelPlan plan;
   plan.pp = 2;
   plan.schedule = Schedule::kGPipe;
-  const std::int64_t needs = WorstRankMemory(model, workload, plan).Total();
+  const std::int64_t needs = WorstRankMemory({model, workload, plan}).Total();
   const OpTimes times = SyntheticDevice().Measure(AllOps(model, workload, plan));
 
-  CostModel fits(model, workload, LocalRanks(2, 1, needs + 100), times, 100);
+  CostModel fits({model, workload, LocalRanks(2, 1, needs + 100)}, times, 100);
   EXPECT_TRUE(fits.Estimate(plan).feasible);
   EXPECT_EQ(fits.Estimate(plan).memory.Total(), needs + 100);
   EXPECT_EQ(fits.Estimate(plan).reason, "");
 
-  CostModel short_of(model, workload, LocalRanks(2, 1, needs - 1), times);
+  CostModel short_of({model, workload, LocalRanks(2, 1, needs - 1)}, times);
   const Prediction p = short_of.Estimate(plan);
   EXPECT_FALSE(p.feasible);
   EXPECT_EQ(p.capacity_bytes, needs - 1);

@@ -38,7 +38,7 @@ CostModel CostsThatHide(const RandomRun& run, const test::SyntheticDevice& devic
   }
   std::sort(ops.begin(), ops.end());
   ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
-  return CostModel(run.model, run.workload, cluster, device.Measure(ops));
+  return CostModel({run.model, run.workload, cluster}, device.Measure(ops));
 }
 
 // The other value takes the same memory, and at most the same predicted time. Latencies are at most some
@@ -59,9 +59,8 @@ TEST(CoveredPlans, OthersAreAsSmallAndAsFast) {
       if (option.covered == nullptr || !option.covered(run.plan)) continue;
       const ParallelPlan other = WithOther(option, run.plan);
       SCOPED_TRACE(PlanText(other));
-      EXPECT_FALSE(FindIllegality(run.model, run.workload, RankCount(other), other));
-      EXPECT_EQ(WorstRankMemory(run.model, run.workload, other),
-                WorstRankMemory(run.model, run.workload, run.plan));
+      EXPECT_FALSE(FindIllegality({run.model, run.workload, other}, RankCount(other)));
+      EXPECT_EQ(WorstRankMemory({run.model, run.workload, other}), WorstRankMemory(run));
       CostModel costs = CostsThatHide(run, device);
       const double covered_s = costs.Predict(run.plan).step_time_s,
                    other_s = costs.Predict(other).step_time_s;

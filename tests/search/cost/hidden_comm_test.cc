@@ -44,7 +44,7 @@ ClusterSpec Gpus(const ParallelPlan& plan, double contention) {
 class HiddenComm : public testing::Test {
  protected:
   CostModel Costs(const ParallelPlan& plan, const ClusterSpec& cluster, double communication = 1) const {
-    return CostModel(model_, Fp32(kMicrobatches * plan.dp, 8), cluster,
+    return CostModel({model_, Fp32(kMicrobatches * plan.dp, 8), cluster},
                      std::make_shared<NamedTimes>(communication));
   }
   const ModelSpec model_ = SmallGpt(kLayers, 16, 4, 61);
@@ -64,7 +64,7 @@ TEST_F(HiddenComm, CountsTheGathersOfABackwardThatAnEngineHides) {
   EXPECT_EQ(Costs(plan, cluster).HiddenComm(plan), 0);
   cluster.engine.hides_backward_gathers = true;
   double gathers_s = 0;
-  for (const OpDesc& op : LayerBackwardOps(model_, Fp32(kMicrobatches, 8), plan, true))
+  for (const OpDesc& op : LayerBackwardOps({model_, Fp32(kMicrobatches, 8), plan}, true))
     gathers_s += op.kind == OpKind::kAllGather ? NamedTimes(1).Seconds(op, plan) : 0;
   ASSERT_GT(gathers_s, 0);
   EXPECT_DOUBLE_EQ(Costs(plan, cluster).HiddenComm(plan), kMicrobatches * kLayers * gathers_s);

@@ -41,7 +41,7 @@ class RoundTimes final : public OpTimeModel {
 };
 
 CostModel Costs(const ModelSpec& model, const Workload& workload, double host_op_s) {
-  return CostModel(model, workload, LocalRanks(1024), std::make_shared<const RoundTimes>(host_op_s));
+  return CostModel({model, workload, LocalRanks(1024)}, std::make_shared<const RoundTimes>(host_op_s));
 }
 
 // The rule of hosted_time.h, written out.
@@ -89,7 +89,7 @@ TEST(HostTime, MeasuredByACalibration) {
   const OpDesc product{.dims = {64, 64, 64}}, fill{.kind = OpKind::kFill, .dims = {64}};
   const OpTimes none({{product, 1e-9}, {fill, 1e-9}});
   const OpTimes some({{product, 1e-9, 0.75}, {fill, 1e-9, 0.25}});
-  CostModel free(model, Fp32(3, 16), LocalRanks(1), none), bound(model, Fp32(3, 16), LocalRanks(1), some);
+  CostModel free({model, Fp32(3, 16), LocalRanks(1)}, none), bound({model, Fp32(3, 16), LocalRanks(1)}, some);
   EXPECT_LT(free.Predict({}).step_time_s, 1e-3);
   EXPECT_NEAR(bound.Predict({}).step_time_s, 0.5 * 3 * (19 + 27), 1e-3) << "forwards and backwards";
   const auto cluster = PresetCluster("a100-80gb-sxm:2x8");
@@ -146,8 +146,7 @@ TEST(HostTime, CountsTheOpsOfTheProgram) {
         const Action action{.kind = kind, .stage = static_cast<std::int32_t>(s)};
         const auto rank = PipelineRankOf(run.plan, action.stage);
         double computes = 0;
-        for (const OpDesc& op : ActionOps(run.model, run.workload, run.plan, rank, action))
-          computes += IsCommunication(op.kind) ? 0 : 1;
+        for (const OpDesc& op : ActionOps(run, rank, action)) computes += IsCommunication(op.kind) ? 0 : 1;
         return host_op_s * computes;
       };
       ASSERT_DOUBLE_EQ(stages[s].forward_s, Both(device[s].forward_s, issues(ActionKind::kForward))) << i;

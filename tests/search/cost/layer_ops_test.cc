@@ -39,7 +39,7 @@ class LayerOpsTest : public ::testing::Test {
     plan.micro_batch = 2;
   }
   std::vector<std::string> Of(ActionKind kind, std::int64_t stage) const {
-    return OpsText(ActionOps(model, workload, plan, PipelineRankOf(plan, stage),
+    return OpsText(ActionOps({model, workload, plan}, PipelineRankOf(plan, stage),
                              Action{.kind = kind, .stage = static_cast<std::int32_t>(stage)}));
   }
   ModelSpec model = SmallGpt(2, 128, 8, 1000);
@@ -48,7 +48,7 @@ class LayerOpsTest : public ::testing::Test {
 };
 
 TEST_F(LayerOpsTest, LayerForward) {
-  EXPECT_THAT(OpsText(LayerForwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(LayerForwardOps({model, workload, plan})),
               ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nn bias 64x192x128",
                           "attention_forward fp32 2x32x4x16x4", "matmul fp32 nn 64x128x64",
                           "all_reduce_sum fp32 tensor/2 8192", "bias_residual fp32 64x128",
@@ -60,7 +60,7 @@ TEST_F(LayerOpsTest, LayerForward) {
 // Without a sum over a tensor group in between, the products add the residual themselves.
 TEST_F(LayerOpsTest, LayerForwardOfOneTensorRank) {
   plan.tp = 1;
-  EXPECT_THAT(OpsText(LayerForwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(LayerForwardOps({model, workload, plan})),
               ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nn bias 64x384x128",
                           "attention_forward fp32 2x32x8x16x8", "matmul fp32 nn residual bias 64x128x128",
                           "layer_norm_forward fp32 64x128", "matmul fp32 nn activation gelu bias 64x512x128",
@@ -74,16 +74,17 @@ TEST_F(LayerOpsTest, SlidingWindowsOfSomeLayers) {
   model.sliding_window_pattern = 3;
   const int causal = 32 * 33 / 2, windowed = 8 * 9 / 2 + 24 * 8;
   const int mean = (2 * causal + 4 * windowed) / 6;
-  EXPECT_EQ(OpsText(LayerForwardOps(model, workload, plan))[2],
+  EXPECT_EQ(OpsText(LayerForwardOps({model, workload, plan}))[2],
             "attention_forward fp32 pairs=" + std::to_string(mean) + " 2x32x4x16x4");
-  EXPECT_THAT(OpsText(LayerBackwardOps(model, workload, plan, true)),
+  EXPECT_THAT(OpsText(LayerBackwardOps({model, workload, plan}, true)),
               ::testing::Contains("attention_backward fp32 pairs=" + std::to_string(mean) + " 2x32x4x16x4"));
   plan.attention = Attention::kUnfused;
-  EXPECT_EQ(OpsText(LayerForwardOps(model, workload, plan))[2], "unfused_attention_forward fp32 2x32x4x16x4")
+  EXPECT_EQ(OpsText(LayerForwardOps({model, workload, plan}))[2],
+            "unfused_attention_forward fp32 2x32x4x16x4")
       << "which computes all scores";
   plan.attention = Attention::kFused;
   model.sliding_window = 32;
-  EXPECT_EQ(OpsText(LayerForwardOps(model, workload, plan))[2], "attention_forward fp32 2x32x4x16x4");
+  EXPECT_EQ(OpsText(LayerForwardOps({model, workload, plan}))[2], "attention_forward fp32 2x32x4x16x4");
 }
 
 TEST_F(LayerOpsTest, ScalesAndSoftCaps) {
@@ -92,8 +93,8 @@ TEST_F(LayerOpsTest, ScalesAndSoftCaps) {
     const auto all = [this](const ModelSpec& m) {
       std::vector<OpDesc> ops;
       for (const auto& part :
-           {EmbeddingForwardOps(m, workload, plan), EmbeddingBackwardOps(m, workload, plan, true),
-            HeadForwardOps(m, workload, plan), HeadBackwardOps(m, workload, plan, true)})
+           {EmbeddingForwardOps({m, workload, plan}), EmbeddingBackwardOps({m, workload, plan}, true),
+            HeadForwardOps({m, workload, plan}), HeadBackwardOps({m, workload, plan}, true)})
         ops.insert(ops.end(), part.begin(), part.end());
       return OpsText(ops);
     };
@@ -118,13 +119,13 @@ TEST_F(LayerOpsTest, NormsOnOutputs) {
   SetBiases(model, false);
   model.norm_placement = NormPlacement::kOutput;
   EXPECT_THAT(
-      OpsText(LayerForwardOps(model, workload, plan)),
+      OpsText(LayerForwardOps({model, workload, plan})),
       ElementsAre("matmul fp32 nn 64x384x128", "attention_forward fp32 2x32x8x16x8",
                   "matmul fp32 nn 64x128x128", "layer_norm_forward fp32 64x128", "residual_add fp32 64x128",
                   "matmul fp32 nn activation gelu 64x512x128", "matmul fp32 nn 64x128x512",
                   "layer_norm_forward fp32 64x128", "residual_add fp32 64x128"));
   EXPECT_THAT(
-      OpsText(LayerBackwardOps(model, workload, plan, false)),
+      OpsText(LayerBackwardOps({model, workload, plan}, false)),
       ElementsAre("layer_norm_backward fp32 64x128", "matmul fp32 tn 512x128x64",
                   "matmul fp32 nt activation_gradient gelu 64x512x128", "matmul fp32 tn 128x512x64",
                   "matmul fp32 nt 64x128x512", "residual_add fp32 64x128", "layer_norm_backward fp32 64x128",
@@ -133,9 +134,9 @@ TEST_F(LayerOpsTest, NormsOnOutputs) {
                   "matmul fp32 nt 64x128x384", "residual_add fp32 64x128"));
   const auto norms = [this] {
     int count = 0;
-    for (const OpDesc& op : LayerForwardOps(model, workload, plan))
+    for (const OpDesc& op : LayerForwardOps({model, workload, plan}))
       count += op.kind == OpKind::kLayerNormForward;
-    for (const OpDesc& op : LayerBackwardOps(model, workload, plan, false))
+    for (const OpDesc& op : LayerBackwardOps({model, workload, plan}, false))
       count += op.kind == OpKind::kLayerNormBackward;
     return count;
   };
@@ -147,12 +148,12 @@ TEST_F(LayerOpsTest, NormsOnOutputs) {
   // The backward needs what the norm on the layer's output reads, and its statistics.
   plan.recompute = Recompute::kFull;
   model.norm_placement = NormPlacement::kOutput;
-  std::vector<OpDesc> forward = LayerForwardOps(model, workload, plan);
+  std::vector<OpDesc> forward = LayerForwardOps({model, workload, plan});
   forward.pop_back();
-  EXPECT_EQ(LayerRecomputeOps(model, workload, plan), forward);
+  EXPECT_EQ(LayerRecomputeOps({model, workload, plan}), forward);
   // Gradients of the stream are updated in place, by a norm or by a sum.
   const auto adds = [this] {
-    const auto ops = OpsText(LayerInputGradientOps(model, workload, plan, false));
+    const auto ops = OpsText(LayerInputGradientOps({model, workload, plan}, false));
     return std::count(ops.begin(), ops.end(), "residual_add fp32 64x128");
   };
   EXPECT_EQ(adds(), 2);
@@ -165,23 +166,24 @@ TEST_F(LayerOpsTest, NormsOnOutputs) {
 TEST_F(LayerOpsTest, ScaledResiduals) {
   model.residual_scale = 0.22;
   int scales = 0;
-  for (const OpDesc& op : LayerForwardOps(model, workload, plan)) scales += op.kind == OpKind::kScale;
+  for (const OpDesc& op : LayerForwardOps({model, workload, plan})) scales += op.kind == OpKind::kScale;
   EXPECT_EQ(scales, 2);
-  for (const OpDesc& op : LayerBackwardOps(model, workload, plan, true)) scales += op.kind == OpKind::kScale;
+  for (const OpDesc& op : LayerBackwardOps({model, workload, plan}, true))
+    scales += op.kind == OpKind::kScale;
   EXPECT_EQ(scales, 4);
   // The bias comes before the scale, so that it does not come with the residual.
-  EXPECT_THAT(OpsText(LayerForwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(LayerForwardOps({model, workload, plan})),
               IsSupersetOf({"position_forward fp32 64x128", "residual_add fp32 64x128"}));
-  const auto weights = OpsText(LayerWeightGradientOps(model, workload, plan, true));
+  const auto weights = OpsText(LayerWeightGradientOps({model, workload, plan}, true));
   EXPECT_EQ(std::count(weights.begin(), weights.end(), "scale fp32 64x128"), 2) << "nothing keeps them";
   // Side by side, both blocks read the same gradient.
   model.parallel_residual = true;
-  const auto backward = OpsText(LayerBackwardOps(model, workload, plan, true));
+  const auto backward = OpsText(LayerBackwardOps({model, workload, plan}, true));
   EXPECT_EQ(std::count(backward.begin(), backward.end(), "scale fp32 64x128"), 1);
 }
 
 TEST_F(LayerOpsTest, LayerBackward) {
-  EXPECT_THAT(OpsText(LayerBackwardOps(model, workload, plan, true)),
+  EXPECT_THAT(OpsText(LayerBackwardOps({model, workload, plan}, true)),
               ElementsAre("matmul fp32 tn acc bias_gradient 256x128x64",
                           "matmul fp32 nt activation_gradient gelu 64x256x128",
                           "matmul fp32 tn acc bias_gradient 128x256x64", "matmul fp32 nt 64x128x256",
@@ -193,7 +195,7 @@ TEST_F(LayerOpsTest, LayerBackward) {
 }
 
 TEST_F(LayerOpsTest, PartsOfALayerBackward) {
-  EXPECT_THAT(OpsText(LayerInputGradientOps(model, workload, plan, true)),
+  EXPECT_THAT(OpsText(LayerInputGradientOps({model, workload, plan}, true)),
               ElementsAre("matmul fp32 nt activation_gradient gelu 64x256x128", "matmul fp32 nt 64x128x256",
                           "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 acc 64x128",
                           "residual_add fp32 64x128", "matmul fp32 nt 64x64x128",
@@ -201,19 +203,19 @@ TEST_F(LayerOpsTest, PartsOfALayerBackward) {
                           "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 acc 64x128",
                           "residual_add fp32 64x128"));
   EXPECT_THAT(
-      OpsText(LayerWeightGradientOps(model, workload, plan, true)),
+      OpsText(LayerWeightGradientOps({model, workload, plan}, true)),
       ElementsAre("matmul fp32 tn acc bias_gradient 256x128x64",
                   "matmul fp32 tn acc bias_gradient 128x256x64", "matmul fp32 tn acc bias_gradient 64x128x64",
                   "matmul fp32 tn acc bias_gradient 128x192x64"));
   // Under sequence parallelism both parts gather the gradients of the row-parallel layers' outputs.
   plan.sequence_parallel = true;
-  const std::vector<std::string> weights = OpsText(LayerWeightGradientOps(model, workload, plan, false));
+  const std::vector<std::string> weights = OpsText(LayerWeightGradientOps({model, workload, plan}, false));
   ASSERT_EQ(weights.size(), 8u);
   for (std::size_t i = 0; i < weights.size(); i += 2) {
     EXPECT_EQ(weights[i], "all_gather fp32 tensor/2 8192");
     EXPECT_EQ(weights[i + 1].rfind("matmul fp32 tn bias_gradient ", 0), 0u) << weights[i + 1];
   }
-  const std::vector<std::string> input = OpsText(LayerInputGradientOps(model, workload, plan, true));
+  const std::vector<std::string> input = OpsText(LayerInputGradientOps({model, workload, plan}, true));
   EXPECT_EQ(std::count(input.begin(), input.end(), "all_gather fp32 tensor/2 8192"), 2);
   EXPECT_EQ(std::count(input.begin(), input.end(), "reduce_scatter fp32 tensor/2 8192"), 2);
 }
@@ -246,7 +248,7 @@ TEST_F(LayerOpsTest, PartsOfAStageBackward) {
 // rank that has the head too always adds to what the head wrote.
 TEST_F(LayerOpsTest, FirstBackwardWritesTheGradients) {
   const auto backward = [&](std::int64_t stage, std::int32_t microbatch) {
-    return ActionOps(model, workload, plan, stage,
+    return ActionOps({model, workload, plan}, stage,
                      Action{.kind = ActionKind::kBackward,
                             .stage = static_cast<std::int32_t>(stage),
                             .microbatch = microbatch});
@@ -275,28 +277,28 @@ TEST_F(LayerOpsTest, FirstBackwardWritesTheGradients) {
 }
 
 TEST_F(LayerOpsTest, RecomputationRunsTheForwardWithoutItsLastThreeOps) {
-  EXPECT_TRUE(LayerRecomputeOps(model, workload, plan).empty());
+  EXPECT_TRUE(LayerRecomputeOps({model, workload, plan}).empty());
   plan.recompute = Recompute::kFull;
-  std::vector<OpDesc> forward = LayerForwardOps(model, workload, plan);
+  std::vector<OpDesc> forward = LayerForwardOps({model, workload, plan});
   forward.resize(forward.size() - 3);
-  EXPECT_EQ(LayerRecomputeOps(model, workload, plan), forward);
+  EXPECT_EQ(LayerRecomputeOps({model, workload, plan}), forward);
 }
 
 TEST_F(LayerOpsTest, EmbeddingAndHead) {
-  EXPECT_THAT(OpsText(EmbeddingForwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(EmbeddingForwardOps({model, workload, plan})),
               ElementsAre("embedding_forward fp32 64x128x512", "all_reduce_sum fp32 tensor/2 8192"));
-  EXPECT_THAT(OpsText(PositionForwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(PositionForwardOps({model, workload, plan})),
               ElementsAre("position_forward fp32 64x128"));
-  EXPECT_THAT(OpsText(PositionBackwardOps(model, workload, plan, true)),
+  EXPECT_THAT(OpsText(PositionBackwardOps({model, workload, plan}, true)),
               ElementsAre("position_backward fp32 acc 64x128"));
-  EXPECT_THAT(OpsText(EmbeddingBackwardOps(model, workload, plan, true)),
+  EXPECT_THAT(OpsText(EmbeddingBackwardOps({model, workload, plan}, true)),
               ElementsAre("embedding_backward fp32 acc 64x128x512"));
-  EXPECT_THAT(OpsText(HeadForwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(HeadForwardOps({model, workload, plan})),
               ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nt 64x512x128",
                           "cross_entropy_forward fp32 64x512", "all_reduce_max fp32 tensor/2 64",
                           "cross_entropy_rescale fp32 64", "all_reduce_sum fp32 tensor/2 128",
                           "cross_entropy_loss fp32 64"));
-  EXPECT_THAT(OpsText(HeadBackwardOps(model, workload, plan, true)),
+  EXPECT_THAT(OpsText(HeadBackwardOps({model, workload, plan}, true)),
               ElementsAre("cross_entropy_backward fp32 64x512", "matmul fp32 tn acc 512x128x64",
                           "matmul fp32 nn 64x128x512", "all_reduce_sum fp32 tensor/2 8192",
                           "layer_norm_backward fp32 acc 64x128"));
@@ -304,10 +306,10 @@ TEST_F(LayerOpsTest, EmbeddingAndHead) {
 
 TEST_F(LayerOpsTest, WholeRowsComputeTheirGradientInTheForward) {
   plan.tp = 1;
-  EXPECT_THAT(OpsText(HeadForwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(HeadForwardOps({model, workload, plan})),
               ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nt 64x1024x128",
                           "cross_entropy fp32 64x1024"));
-  EXPECT_THAT(OpsText(HeadBackwardOps(model, workload, plan, true)),
+  EXPECT_THAT(OpsText(HeadBackwardOps({model, workload, plan}, true)),
               ElementsAre("matmul fp32 tn acc 1024x128x64", "matmul fp32 nn 64x128x1024",
                           "layer_norm_backward fp32 acc 64x128"));
 }
@@ -315,9 +317,9 @@ TEST_F(LayerOpsTest, WholeRowsComputeTheirGradientInTheForward) {
 TEST_F(LayerOpsTest, NoTensorGroupNoReduction) {
   plan.tp = 1;
   for (const auto& ops :
-       {LayerForwardOps(model, workload, plan), LayerBackwardOps(model, workload, plan, true),
-        EmbeddingForwardOps(model, workload, plan), HeadForwardOps(model, workload, plan),
-        HeadBackwardOps(model, workload, plan, true)}) {
+       {LayerForwardOps({model, workload, plan}), LayerBackwardOps({model, workload, plan}, true),
+        EmbeddingForwardOps({model, workload, plan}), HeadForwardOps({model, workload, plan}),
+        HeadBackwardOps({model, workload, plan}, true)}) {
     for (const OpDesc& op : ops) EXPECT_FALSE(IsCommunication(op.kind)) << ToString(op);
   }
 }
@@ -350,16 +352,16 @@ TEST_F(LayerOpsTest, ParametersOfEachStage) {
 TEST_F(LayerOpsTest, EpiloguesFollowTheModel) {
   SetBiases(model, false);
   model.activation = Activation::kRelu;
-  const std::vector<std::string> forward = OpsText(LayerForwardOps(model, workload, plan)),
-                                 backward = OpsText(LayerBackwardOps(model, workload, plan, true));
+  const std::vector<std::string> forward = OpsText(LayerForwardOps({model, workload, plan})),
+                                 backward = OpsText(LayerBackwardOps({model, workload, plan}, true));
   EXPECT_EQ(forward[1], "matmul fp32 nn 64x192x128");
   EXPECT_EQ(forward[7], "matmul fp32 nn activation relu 64x256x128");
   EXPECT_EQ(backward[0], "matmul fp32 tn acc 256x128x64");
   EXPECT_EQ(backward[1], "matmul fp32 nt activation_gradient relu 64x256x128");
   SetBiases(model, true);
   model.activation = Activation::kGeGlu;
-  const std::vector<std::string> gated = OpsText(LayerForwardOps(model, workload, plan)),
-                                 back = OpsText(LayerBackwardOps(model, workload, plan, true));
+  const std::vector<std::string> gated = OpsText(LayerForwardOps({model, workload, plan})),
+                                 back = OpsText(LayerBackwardOps({model, workload, plan}, true));
   EXPECT_EQ(gated[7], "matmul fp32 nn 64x512x128");
   EXPECT_EQ(gated[8], "activation_forward fp32 geglu bias 64x256");
   EXPECT_EQ(back[1], "matmul fp32 nt 64x256x128");
@@ -373,7 +375,7 @@ TEST_F(LayerOpsTest, GradientRegionCountsItsPadding) {
   plan = ParallelPlan();
   plan.dp = 2;
   const std::int64_t elements =
-      ActionOps(model, workload, plan, 0, Action{.kind = ActionKind::kReduceGradients}).front().dims[0];
+      ActionOps({model, workload, plan}, 0, Action{.kind = ActionKind::kReduceGradients}).front().dims[0];
   const auto padded = [](std::int64_t n) { return (n + 63) / 64 * 64; };
   EXPECT_EQ(elements, padded(128 * 25) + padded(64 * 25) + 6 * padded(25) + padded(25 * 75) + padded(75) +
                           padded(625) + padded(25 * 100) + padded(100) + padded(100 * 25) + 2 * padded(25));
@@ -414,14 +416,14 @@ class LlamaOpsTest : public LayerOpsTest {
 };
 
 TEST_F(LlamaOpsTest, Layer) {
-  EXPECT_THAT(OpsText(LayerForwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(LayerForwardOps({model, workload, plan})),
               ElementsAre("rms_norm_forward bf16 48x96", "matmul bf16 nn 48x64x96", "rope bf16 48x3x16x16",
                           "attention_forward bf16 3x16x2x16x1", "matmul bf16 nn 48x96x32",
                           "all_reduce_sum bf16 tensor/2 4608", "residual_add bf16 48x96",
                           "rms_norm_forward bf16 48x96", "matmul bf16 nn 48x80x96",
                           "activation_forward bf16 swiglu 48x40", "matmul bf16 nn 48x96x40",
                           "all_reduce_sum bf16 tensor/2 4608", "residual_add bf16 48x96"));
-  EXPECT_THAT(OpsText(LayerBackwardOps(model, workload, plan, true)),
+  EXPECT_THAT(OpsText(LayerBackwardOps({model, workload, plan}, true)),
               ElementsAre("matmul bf16 tn acc 40x96x48", "matmul bf16 nt 48x40x96",
                           "activation_backward bf16 swiglu 48x40", "matmul bf16 tn acc 96x80x48",
                           "matmul bf16 nt 48x96x80", "all_reduce_sum bf16 tensor/2 4608",
@@ -432,7 +434,7 @@ TEST_F(LlamaOpsTest, Layer) {
 }
 
 TEST_F(LlamaOpsTest, StagesAndParameters) {
-  EXPECT_THAT(OpsText(EmbeddingForwardOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(EmbeddingForwardOps({model, workload, plan})),
               ElementsAre("embedding_forward bf16 48x96x128", "all_reduce_sum bf16 tensor/2 4608"));
   EXPECT_EQ(Of(ActionKind::kForward, 0).size(), 2u + 13);
   EXPECT_EQ(Of(ActionKind::kForward, 1).size(), 2u * 13);
@@ -453,17 +455,19 @@ TEST_F(LlamaOpsTest, StagesAndParameters) {
   EXPECT_THAT(Of(ActionKind::kOptimizer, 3), ElementsAre("adamw bf16 master " + std::to_string(all)));
   EXPECT_EQ(Of(ActionKind::kReduceScalars, 3).front(), "sum_of_squares fp32 " + std::to_string(all));
   EXPECT_TRUE(Of(ActionKind::kSumTiedEmbedding, 3).empty());
-  EXPECT_THROW(ActionOps(model, workload, plan, 0, Action{.kind = ActionKind::kForward, .stage = 1}),
+  EXPECT_THROW(ActionOps({model, workload, plan}, 0, Action{.kind = ActionKind::kForward, .stage = 1}),
                std::logic_error);
-  EXPECT_THROW(ActionOps(model, workload, plan, 0, Action{.kind = ActionKind::kBackward}), std::logic_error);
+  EXPECT_THROW(ActionOps({model, workload, plan}, 0, Action{.kind = ActionKind::kBackward}),
+               std::logic_error);
 }
 
 TEST_F(LlamaOpsTest, PredictedOnly) {
   plan.attention = Attention::kUnfused;
-  EXPECT_EQ(OpsText(LayerForwardOps(model, workload, plan))[3], "unfused_attention_forward bf16 3x16x2x16x1");
-  EXPECT_TRUE(LayerRecomputeOps(model, workload, plan).empty());
+  EXPECT_EQ(OpsText(LayerForwardOps({model, workload, plan}))[3],
+            "unfused_attention_forward bf16 3x16x2x16x1");
+  EXPECT_TRUE(LayerRecomputeOps({model, workload, plan}).empty());
   plan.recompute = Recompute::kSelective;
-  EXPECT_THAT(OpsText(LayerRecomputeOps(model, workload, plan)),
+  EXPECT_THAT(OpsText(LayerRecomputeOps({model, workload, plan})),
               ElementsAre("unfused_attention_forward bf16 3x16x2x16x1"));
   const std::vector<std::string> backward = Of(ActionKind::kBackward, 2);
   EXPECT_EQ(backward.front(), "unfused_attention_forward bf16 3x16x2x16x1");
@@ -503,26 +507,26 @@ TEST(PlanOps, CoverAllActions) {
   for (int i = 0; i < 100; ++i) {
     const RandomRun run = runs.Next();
     std::set<OpDesc> all;
-    const Program program = Lower(run.model, run.workload, run.plan);
+    const Program program = Lower(run);
     for (std::int64_t rank = 0; rank < run.plan.pp; ++rank) {
       for (const Action& action : program.ranks[static_cast<std::size_t>(rank * run.plan.tp * run.plan.dp)]) {
         if (IsMicrobatch(action.kind)) {
-          const std::vector<OpDesc> ops = ActionOps(run.model, run.workload, run.plan, rank, action);
+          const std::vector<OpDesc> ops = ActionOps(run, rank, action);
           all.insert(ops.begin(), ops.end());
           continue;
         }
         // Updates and norms depend on the coordinates.
         for (std::int64_t other = 0; other < run.plan.tp * run.plan.dp; ++other) {
-          for (const RepeatedOp& repeated : RankOps(run.model, run.workload, run.plan, rank, action.kind,
-                                                    {other % run.plan.tp, other / run.plan.tp}))
+          for (const RepeatedOp& repeated :
+               RankOps(run, rank, action.kind, {other % run.plan.tp, other / run.plan.tp}))
             all.insert(repeated.op);
         }
       }
     }
-    EXPECT_EQ(PlanOps(run.model, run.workload, run.plan), std::vector<OpDesc>(all.begin(), all.end())) << i;
+    EXPECT_EQ(PlanOps(run), std::vector<OpDesc>(all.begin(), all.end())) << i;
     const test::SyntheticDevice device;
-    const OpTimes times = device.Measure(PlanOps(run.model, run.workload, run.plan));
-    for (const OpTime& time : PlanOpTimes(run.model, run.workload, run.plan, times)) {
+    const OpTimes times = device.Measure(PlanOps(run));
+    for (const OpTime& time : PlanOpTimes(run, times)) {
       EXPECT_TRUE(all.contains(time.op));
       EXPECT_DOUBLE_EQ(time.seconds, device.Seconds(time.op));
     }
@@ -533,7 +537,7 @@ TEST_F(LayerOpsTest, DoublePrecisionThroughout) {
   workload.precision = *ParsePrecision("fp64");
   for (int kind = 0; kind < static_cast<int>(kActionKinds); ++kind) {
     const Action action{.kind = static_cast<ActionKind>(kind), .stage = 0};
-    for (const OpDesc& op : ActionOps(model, workload, plan, 0, action))
+    for (const OpDesc& op : ActionOps({model, workload, plan}, 0, action))
       EXPECT_EQ(op.dtype, DType::kF64) << ToString(op);
   }
 }

@@ -45,7 +45,7 @@ TEST(MemoryModel, ActivationsOfALayerAreThoseOfThePaper) {
                                 .vocab = 51200,
                                 .max_seq_len = s};
           const Workload workload{.global_batch = b, .seq_len = s, .precision = *ParsePrecision("bf16")};
-          return RankMemory(model, workload, plan, 0).activations;
+          return RankMemory({model, workload, plan}, 0).activations;
         };
         const std::int64_t rows = sequence_parallel ? s * b / t : s * b;
         std::int64_t bytes = sequence_parallel ? 32 * s * b * h / t : 8 * s * b * h + 24 * s * b * h / t;
@@ -67,7 +67,7 @@ TEST(MemoryModel, ByHand) {
   plan.micro_batch = 2;
 
   const std::int64_t layer = 512 + 128 * 192 + 192 + 64 * 128 + 128 + 128 * 256 + 256 + 256 * 128 + 128;
-  const MemoryBytes first = RankMemory(model, workload, plan, 0);
+  const MemoryBytes first = RankMemory({model, workload, plan}, 0);
   EXPECT_EQ(first.parameters, 4 * (layer + 512 * 128 + 64 * 128));
   EXPECT_EQ(first.gradients, first.parameters);
   EXPECT_EQ(first.optimizer, 2 * first.parameters);
@@ -80,19 +80,19 @@ TEST(MemoryModel, ByHand) {
   EXPECT_EQ(first.workspace, workspace);
   EXPECT_EQ(first.communication, 4 * hidden + 4 * kMiB);
 
-  const MemoryBytes last = RankMemory(model, workload, plan, 1);
+  const MemoryBytes last = RankMemory({model, workload, plan}, 1);
   EXPECT_EQ(last.parameters, 4 * (layer + 512 * 128 + 256));
   EXPECT_EQ(last.activations,
             hidden + inner + hidden + 2 * 4 * 64 + hidden + 4 * 64 * 512 + 4 * 64 + 4 * 2 * 64 + 4 * 64);
   EXPECT_EQ(last.communication, 2 * hidden + 4 * kMiB);
 
   plan.recompute = Recompute::kFull;
-  EXPECT_EQ(RankMemory(model, workload, plan, 0).activations, 2 * (4 * 64 + hidden));
-  EXPECT_EQ(RankMemory(model, workload, plan, 0).workspace, workspace + inner);
+  EXPECT_EQ(RankMemory({model, workload, plan}, 0).activations, 2 * (4 * 64 + hidden));
+  EXPECT_EQ(RankMemory({model, workload, plan}, 0).workspace, workspace + inner);
 
   ParallelPlan alone;
   alone.micro_batch = 2;
-  const MemoryBytes one = RankMemory(model, workload, alone, 0);
+  const MemoryBytes one = RankMemory({model, workload, alone}, 0);
   EXPECT_EQ(one.communication, 0);
   EXPECT_EQ(one.parameters, 4 * (2 * (512 + 128 * 384 + 384 + 128 * 128 + 128 + 2 * 128 * 512 + 512 + 128) +
                                  1024 * 128 + 64 * 128 + 256));
@@ -101,7 +101,7 @@ TEST(MemoryModel, ByHand) {
 TEST(MemoryModel, EachTensorIsPadded) {
   const ModelSpec model = SmallGpt(1, 25, 1, 100);
   const Workload workload = Fp32(1, 3);
-  const MemoryBytes m = RankMemory(model, workload, ParallelPlan(), 0);
+  const MemoryBytes m = RankMemory({model, workload, ParallelPlan()}, 0);
   for (std::int64_t bytes : {m.parameters, m.gradients, m.optimizer, m.activations, m.workspace})
     EXPECT_EQ(bytes % 64, 0);
   const auto pad = [](std::int64_t n) { return (4 * n + 63) / 64 * 64; };
@@ -130,7 +130,8 @@ TEST(MemoryModel, LlamaByHand) {
   plan.recompute_layers = 2;
 
   const std::int64_t layer = 128 + 96 * 64 + 32 * 96 + 128 + 96 * 80 + 40 * 96, table = 128 * 96;
-  const MemoryBytes first = RankMemory(model, workload, plan, 0), last = RankMemory(model, workload, plan, 1);
+  const MemoryBytes first = RankMemory({model, workload, plan}, 0),
+                    last = RankMemory({model, workload, plan}, 1);
   EXPECT_EQ(first.parameters, 2 * (table + 2 * layer));
   EXPECT_EQ(first.gradients, 2 * first.parameters);
   EXPECT_EQ(first.optimizer, 3 * first.gradients) << "copies and two moments";
@@ -157,14 +158,14 @@ TEST(MemoryModel, LlamaByHand) {
   // to the workspace too.
   plan.recompute_layers = 0;
   plan.recompute = Recompute::kNone;
-  const MemoryBytes fused = RankMemory(model, workload, plan, 0);
+  const MemoryBytes fused = RankMemory({model, workload, plan}, 0);
   plan.attention = Attention::kUnfused;
   const std::int64_t scores = 2 * 3 * 2 * 16 * 16, lse = 4 * 3 * 2 * 16, attention = 4 * (2 * 16 * 16 + 16);
-  const MemoryBytes unfused = RankMemory(model, workload, plan, 0);
+  const MemoryBytes unfused = RankMemory({model, workload, plan}, 0);
   EXPECT_EQ(unfused.activations - fused.activations, (slots(0) + slots(2)) * (scores - lse));
   EXPECT_EQ(unfused.workspace - fused.workspace, scores - attention);
   plan.recompute = Recompute::kSelective;
-  const MemoryBytes selective = RankMemory(model, workload, plan, 0);
+  const MemoryBytes selective = RankMemory({model, workload, plan}, 0);
   EXPECT_EQ(selective.activations - fused.activations, (slots(0) + slots(2)) * -lse);
   EXPECT_EQ(selective.workspace - fused.workspace, 2 * scores - attention);
 }
@@ -182,16 +183,16 @@ TEST(MemoryModel, InFlightMatchesTheSchedules) {
     Workload one = run.workload;
     one.global_batch = run.plan.dp * run.plan.micro_batch;
     const std::int64_t m = MicrobatchCount(run.workload, run.plan);
-    const Program program = Lower(run.model, run.workload, run.plan);
+    const Program program = Lower(run);
     for (std::int64_t rank = 0; rank < run.plan.pp; ++rank) {
       const RankProgram& list = program.ranks[static_cast<std::size_t>(rank * run.plan.tp * run.plan.dp)];
-      const std::int64_t whole = RankMemory(run.model, run.workload, run.plan, rank).activations;
+      const std::int64_t whole = RankMemory(run, rank).activations;
       if (SplitsBackward(run.plan)) {
         // Stage 0 has a buffer of a message for its input. The last stage has one set of the head's tensors,
         // which are all that its slots have more than those of a middle stage with as many layers.
-        std::int64_t once = RankMemory(run.model, one, gpipe, rank).activations;
+        std::int64_t once = RankMemory({run.model, one, gpipe}, rank).activations;
         const std::int64_t slots = ActivationSlots(list, rank);
-        const LocalDims dims = LocalDimsOf(run.model, run.workload, run.plan);
+        const LocalDims dims = LocalDimsOf(run);
         const auto bytes = [&](std::int64_t elements) {
           return AlignedBytes(elements * SizeOf(run.workload.precision.compute));
         };
@@ -204,7 +205,7 @@ TEST(MemoryModel, InFlightMatchesTheSchedules) {
           EXPECT_LT(whole, slots == 1 ? once + 1 : slots * once);
         }
       } else if (run.plan.virtual_stages == 1) {
-        EXPECT_EQ(whole, ActivationSlots(list, rank) * RankMemory(run.model, one, gpipe, rank).activations);
+        EXPECT_EQ(whole, ActivationSlots(list, rank) * RankMemory({run.model, one, gpipe}, rank).activations);
       } else {
         // The slots of a rank lie between the minimum and the maximum over its stages.
         std::int64_t least = m, most = 0;
@@ -213,7 +214,7 @@ TEST(MemoryModel, InFlightMatchesTheSchedules) {
           least = std::min(least, slots);
           most = std::max(most, slots);
         }
-        const std::int64_t once = RankMemory(run.model, one, gpipe, rank).activations;
+        const std::int64_t once = RankMemory({run.model, one, gpipe}, rank).activations;
         EXPECT_GE(whole, least * once);
         EXPECT_LE(whole, most * once);
       }
@@ -233,15 +234,15 @@ TEST(MemoryModel, ZeroBubbleTakesTheMemoryOfOneFOneB) {
     ParallelPlan plan{{.tp = 2, .pp = 4}, {.recompute = recompute}};
     ParallelPlan split = plan;
     split.schedule = Schedule::kZeroBubbleH1;
-    const std::int64_t slot = RankMemory(model, workload, plan, 1).activations / 3;
+    const std::int64_t slot = RankMemory({model, workload, plan}, 1).activations / 3;
     for (std::int64_t rank = 0; rank < 4; ++rank) {
-      MemoryBytes expected = RankMemory(model, workload, plan, rank);
+      MemoryBytes expected = RankMemory({model, workload, plan}, rank);
       expected.activations += rank * slot;
       expected.workspace += 2 * (4 * 16 * 64);
-      EXPECT_EQ(RankMemory(model, workload, split, rank), expected) << rank;
+      EXPECT_EQ(RankMemory({model, workload, split}, rank), expected) << rank;
     }
-    const std::int64_t first = RankMemory(model, workload, plan, 0).activations;
-    EXPECT_EQ(RankMemory(model, workload, split, 2).activations, 4 * slot);
+    const std::int64_t first = RankMemory({model, workload, plan}, 0).activations;
+    EXPECT_EQ(RankMemory({model, workload, split}, 2).activations, 4 * slot);
     EXPECT_EQ(first - 4 * slot, 4 * (4 * 16)) << "the first rank's slots hold tokens too";
   }
 }
@@ -255,14 +256,14 @@ TEST(MemoryModel, WorstRankIsTheMaximum) {
     MemoryBytes worst;
     std::int64_t worst_rank = 0;
     for (std::int64_t rank = 0; rank < run.plan.pp; ++rank) {
-      const MemoryBytes bytes = RankMemory(run.model, run.workload, run.plan, rank);
+      const MemoryBytes bytes = RankMemory(run, rank);
       if (bytes.Arena() > worst.Arena()) {
         worst = bytes;
         worst_rank = rank;
       }
     }
     worst_ranks.insert(worst_rank);
-    ASSERT_EQ(WorstRankMemory(run.model, run.workload, run.plan), worst) << i;
+    ASSERT_EQ(WorstRankMemory(run), worst) << i;
   }
   EXPECT_GT(worst_ranks.size(), 5u);
 }

@@ -52,8 +52,8 @@ TEST(SumOps, FindsTheChunksOfALayer) {
     const ParallelPlan whole{{.tp = 2}, {.sequence_parallel = sequence}};
     ParallelPlan cut = whole;
     cut.tp_overlap = 4;
-    const OpSum one = SumOps(whole, LayerForwardOps(model, workload, whole), SizeOfOp);
-    const OpSum four = SumOps(cut, LayerForwardOps(model, workload, cut), SizeOfOp);
+    const OpSum one = SumOps(whole, LayerForwardOps({model, workload, whole}), SizeOfOp);
+    const OpSum four = SumOps(cut, LayerForwardOps({model, workload, cut}), SizeOfOp);
     EXPECT_TRUE(one.chunked.empty());
     ASSERT_EQ(four.chunked.size(), 2u) << "the two projections into the residual stream";
     EXPECT_EQ(four.messages.size() + 2, one.messages.size()) << "gathers stay";

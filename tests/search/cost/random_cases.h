@@ -30,7 +30,7 @@ class RandomCases : public RandomRuns {
 };
 
 inline CostModel ModelOf(const RandomCase& c, double ranks_per_core = 1) {
-  return CostModel(c.model, c.workload, LocalRanks(RankCount(c.plan), ranks_per_core),
+  return CostModel({c.model, c.workload, LocalRanks(RankCount(c.plan), ranks_per_core)},
                    c.device.Measure(AllOps(c.model, c.workload, c.plan)));
 }
 

@@ -134,7 +134,7 @@ class RandomRuns {
       run.model.max_seq_len = run.workload.seq_len + Pick({0, 3});
       run.workload.global_batch = plan.dp * plan.micro_batch * microbatches;
       run.workload.precision = *ParsePrecision(std::vector{"fp32", "fp64", "bf16"}[random_() % 3]);
-      if (!FindIllegality(run.model, run.workload, RankCount(plan), plan)) return run;
+      if (!FindIllegality({run.model, run.workload, plan}, RankCount(plan))) return run;
     }
   }
 

@@ -40,7 +40,7 @@ TEST(ParameterOp, AddsUpToTheModel) {
     for (std::int64_t rank = 0; rank < run.plan.pp; ++rank) {
       for (std::int64_t data = 0; data < run.plan.dp; ++data) {
         const auto elements = [&](OpKind kind) {
-          return ParameterOp(run.model, run.workload, run.plan, rank, kind, {.data = data}).dims[0];
+          return ParameterOp(run, rank, kind, {.data = data}).dims[0];
         };
         if (data < StateShards(run.plan)) updated += elements(OpKind::kAdamW);
         in_norm += elements(OpKind::kSumOfSquares);
@@ -59,7 +59,7 @@ TEST(ParameterOp, AddsUpToTheModel) {
 class ShardedOpsTest : public ::testing::Test {
  protected:
   std::vector<std::string> Of(ActionKind kind, std::int64_t rank, StateCoordinates at = {}) const {
-    return OpsText(RankOps(model_, workload_, plan_, rank, kind, at));
+    return OpsText(RankOps({model_, workload_, plan_}, rank, kind, at));
   }
 
   static ModelSpec Model() {
@@ -129,7 +129,7 @@ TEST_F(ShardedOpsTest, EachRankUpdatesItsPart) {
 }
 
 TEST(RankOps, RefusesActionsOfMicrobatches) {
-  EXPECT_THROW(RankOps(SmallGpt(2), Fp32(4, 16), {}, 0, ActionKind::kForward), std::logic_error);
+  EXPECT_THROW(RankOps({SmallGpt(2), Fp32(4, 16), {}}, 0, ActionKind::kForward), std::logic_error);
 }
 
 }  // namespace

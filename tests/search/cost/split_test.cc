@@ -31,7 +31,7 @@ class DeviceTimes final : public OpTimeModel {
 };
 
 CostModel Costs(const ModelSpec& model, const Workload& workload) {
-  return CostModel(model, workload, LocalRanks(4096), std::make_shared<const DeviceTimes>());
+  return CostModel({model, workload, LocalRanks(4096)}, std::make_shared<const DeviceTimes>());
 }
 
 // Returns the largest time of a rank per microbatch.
@@ -96,7 +96,7 @@ TEST(ResolveSplit, NoSplitHasALowerBottleneck) {
     const Workload workload = Fp32(4 * plan.pp, 16);
     CostModel costs = Costs(model, workload);
     const ParallelPlan resolved = ResolveSplit(costs, plan);
-    ASSERT_FALSE(FindIllegality(model, workload, 64, resolved)) << i;
+    ASSERT_FALSE(FindIllegality({model, workload, resolved}, 64)) << i;
     ASSERT_NE(resolved.split, SplitMode::kAuto);
     const double bottleneck = Bottleneck(costs, resolved);
 
@@ -144,7 +144,7 @@ TEST(ResolveSplit, ByHand) {
   };
   Times times;
   const auto split = [&](const ParallelPlan& plan) {
-    CostModel costs(model, workload, LocalRanks(64), std::make_shared<const Times>(times));
+    CostModel costs({model, workload, LocalRanks(64)}, std::make_shared<const Times>(times));
     return ResolveSplit(costs, plan);
   };
   using Layers = std::vector<std::int64_t>;
@@ -192,7 +192,7 @@ TEST(ResolveSplit, ByTheHostTime) {
   Times times;
   ModelSpec model = SmallGpt(12);
   const auto split = [&](const ParallelPlan& plan) {
-    CostModel costs(model, Fp32(8, 16), LocalRanks(64), std::make_shared<const Times>(times));
+    CostModel costs({model, Fp32(8, 16), LocalRanks(64)}, std::make_shared<const Times>(times));
     return ResolveSplit(costs, plan);
   };
   using Layers = std::vector<std::int64_t>;
@@ -220,7 +220,7 @@ TEST(ResolveSplit, OtherPlansAreUnchanged) {
 // full:K with K at least the layers of the largest stage equals full, for every kind of split.
 TEST(ResolveSplit, RecomputingAllLayersIsFull) {
   const ModelSpec model = SmallGpt(8);
-  CostModel costs(model, Fp32(8, 16), LocalRanks(8), OpTimes());
+  CostModel costs({model, Fp32(8, 16), LocalRanks(8)}, OpTimes());
   const auto left = [&](SplitMode split, std::vector<std::int64_t> layers, std::int64_t recomputed) {
     ParallelPlan plan = Auto(2);
     plan.split = split;
@@ -239,7 +239,7 @@ TEST(ResolveSplit, RecomputingAllLayersIsFull) {
 // Without known times, the number of layers decides.
 TEST(ResolveSplit, WithoutTimes) {
   const ModelSpec model = SmallGpt(8);
-  CostModel costs(model, Fp32(8, 16), LocalRanks(8), OpTimes());
+  CostModel costs({model, Fp32(8, 16), LocalRanks(8)}, OpTimes());
   EXPECT_EQ(ResolveSplit(costs, Auto(3)).split_layers, (std::vector<std::int64_t>{3, 3, 2}));
 }
 

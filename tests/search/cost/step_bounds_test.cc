@@ -42,7 +42,7 @@ TEST(CostModel, SecondsAreAboveTheirLowerBounds) {
     if (cases.Coin()) cluster.groups.front().device.kind = DeviceKind::kCuda;
     if (cases.Coin()) cluster.groups.front().device.efficiency.overlap_contention = 0.6;
     const double host_op_s = std::vector{0.0, 0.0, 1e-5}[static_cast<std::size_t>(cases.Between(0, 2))];
-    CostModel costs(c.model, c.workload, cluster, std::make_shared<const HostedTimes>(c.device, host_op_s));
+    CostModel costs({c.model, c.workload, cluster}, std::make_shared<const HostedTimes>(c.device, host_op_s));
     const double at_least_s = costs.SecondsAtLeast(c.plan);
     const double estimate_s = costs.EstimatedSeconds(c.plan, costs.host_op_s());
     ASSERT_GT(at_least_s, 0) << i;
@@ -54,7 +54,7 @@ TEST(CostModel, SecondsAreAboveTheirLowerBounds) {
       ASSERT_GE(*bound_s, at_least_s * (1 - 1e-9)) << i << " " << PlanText(c.plan);
     }
     // What plans before left behind changes nothing.
-    CostModel fresh(c.model, c.workload, cluster, std::make_shared<const HostedTimes>(c.device, host_op_s));
+    CostModel fresh({c.model, c.workload, cluster}, std::make_shared<const HostedTimes>(c.device, host_op_s));
     ParallelPlan other = c.plan;
     other.grad_overlap = !other.grad_overlap;
     fresh.SecondsAtLeast(other);

@@ -10,7 +10,7 @@
 #include "search/cost/op_times/op_times.h"
 #include "search/cost/plan_op_times.h"
 #include "search/ops/op_desc.h"
-#include "search/plan/cluster_spec.h"
+#include "search/plan/cluster/cluster_spec.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/workload.h"
@@ -76,7 +76,7 @@ inline ClusterSpec LocalRanks(std::int64_t ranks, double ranks_per_core = 1,
 // Returns every op of a step of the plan, on all ranks.
 inline std::vector<OpDesc> AllOps(const ModelSpec& model, const Workload& workload,
                                   const ParallelPlan& plan) {
-  return PlanOps(model, workload, plan);
+  return PlanOps({model, workload, plan});
 }
 
 }  // namespace autocfg::test

@@ -41,7 +41,7 @@ class HashedTimes final : public OpTimeModel {
 CostModel CostsBesideComputes(const RandomRun& run, std::shared_ptr<const OpTimeModel> times) {
   ClusterSpec cluster = test::LocalRanks(RankCount(run.plan));
   cluster.groups.front().device.kind = DeviceKind::kCuda;
-  return CostModel(run.model, run.workload, cluster, std::move(times));
+  return CostModel({run.model, run.workload, cluster}, std::move(times));
 }
 
 // Runs a list of ops: reductions of units one after the other beside the rest, from where they stand in the
@@ -81,7 +81,7 @@ TEST(UnitCosts, BackwardsOfShardedGradientsTakeTheTimeOfTheirOps) {
     CostModel costs = CostsBesideComputes(run, times);
     // The list of the first microbatch, which adds nothing, does not say where it waits for a buffer.
     const Action action{.kind = ActionKind::kBackward, .stage = 0, .microbatch = 1};
-    const std::vector<OpDesc> ops = ActionOps(run.model, run.workload, run.plan, 0, action);
+    const std::vector<OpDesc> ops = ActionOps(run, 0, action);
     const ListedSeconds listed(run, *times, ops);
     const double want_s = std::max(listed.computed_s, listed.reduced_s);
     ASSERT_NEAR(costs.CostsOf(run.plan).stages.front().backward_s, want_s, 1e-9 * want_s) << "run " << i;
@@ -105,13 +105,13 @@ TEST(UnitCosts, RankReducesWhatItsLastComputeDoesNotHide) {
     const auto times = std::make_shared<HashedTimes>(std::vector{0.1, 1.0, 5.0}[random() % 3]);
     CostModel costs = CostsBesideComputes(run, times);
     const PipelineCosts predicted = costs.CostsOf(plan);
-    const Program program = Lower(run.model, run.workload, plan);
+    const Program program = Lower({run.model, run.workload, plan});
     for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
       double after_s = 0, norms_s = 0, reduce_s = 0;
       for (const Action& action : program.ranks[static_cast<std::size_t>(rank * plan.tp * plan.dp)]) {
         const bool last = IsLastCompute(plan, MicrobatchCount(run.workload, plan), action);
         if (!last && IsMicrobatch(action.kind)) continue;
-        const auto ops = ActionOps(run.model, run.workload, plan, rank, action);
+        const auto ops = ActionOps({run.model, run.workload, plan}, rank, action);
         double sum_s = 0;
         for (const OpDesc& op : ops) sum_s += times->Seconds(op, plan);
         if (action.kind == ActionKind::kSumNormGradients) norms_s = sum_s;

@@ -44,18 +44,18 @@ class UnitOpsTest : public ::testing::Test {
     const bool accumulate = !WritesGradients(kind, microbatch);
     const Blocks blocks =
         kind == ActionKind::kForward
-            ? Blocks{{"embedding", EmbeddingForwardOps(model, workload, plan)},
-                     {"positions", PositionForwardOps(model, workload, plan)},
-                     {"layer", LayerForwardOps(model, workload, plan)},
-                     {"head", HeadForwardOps(model, workload, plan)}}
-            : Blocks{{"head", HeadBackwardOps(model, workload, plan, accumulate)},
-                     {"layer", LayerBackwardOps(model, workload, plan, accumulate)},
-                     {"layer inputs", LayerInputGradientOps(model, workload, plan, accumulate)},
-                     {"layer weights", LayerWeightGradientOps(model, workload, plan, accumulate)},
-                     {"recompute", LayerRecomputeOps(model, workload, plan)},
-                     {"positions", PositionBackwardOps(model, workload, plan, accumulate)},
-                     {"embedding", EmbeddingBackwardOps(model, workload, plan, accumulate)}};
-    const std::vector<OpDesc> ops = ActionOps(model, workload, plan, PipelineRankOf(plan, stage), action);
+            ? Blocks{{"embedding", EmbeddingForwardOps({model, workload, plan})},
+                     {"positions", PositionForwardOps({model, workload, plan})},
+                     {"layer", LayerForwardOps({model, workload, plan})},
+                     {"head", HeadForwardOps({model, workload, plan})}}
+            : Blocks{{"head", HeadBackwardOps({model, workload, plan}, accumulate)},
+                     {"layer", LayerBackwardOps({model, workload, plan}, accumulate)},
+                     {"layer inputs", LayerInputGradientOps({model, workload, plan}, accumulate)},
+                     {"layer weights", LayerWeightGradientOps({model, workload, plan}, accumulate)},
+                     {"recompute", LayerRecomputeOps({model, workload, plan})},
+                     {"positions", PositionBackwardOps({model, workload, plan}, accumulate)},
+                     {"embedding", EmbeddingBackwardOps({model, workload, plan}, accumulate)}};
+    const std::vector<OpDesc> ops = ActionOps({model, workload, plan}, PipelineRankOf(plan, stage), action);
     std::vector<std::string> words;
     for (auto op = ops.begin(); op != ops.end();) {
       const auto starts = [&](const auto& block) {
@@ -289,19 +289,19 @@ TEST(UnitOps, EachUnitIsReducedOnceInAStep) {
     SCOPED_TRACE(PlanText(plan));
     ++seen[{plan.zero_stage, plan.schedule}];
     const CommGroup group = ShardsStates(plan) ? CommGroup::kShard : CommGroup::kData;
-    const Program program = Lower(run.model, run.workload, plan);
+    const Program program = Lower({run.model, run.workload, plan});
     for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
       std::map<std::int64_t, std::int64_t> reduced, wanted;  // elements of a unit -> times
       std::int64_t in_computes = 0;
       for (const Action& action : program.ranks[static_cast<std::size_t>(rank * plan.tp * plan.dp)]) {
-        for (const OpDesc& op : ActionOps(run.model, run.workload, plan, rank, action)) {
+        for (const OpDesc& op : ActionOps({run.model, run.workload, plan}, rank, action)) {
           if (op.group != group || op.kind == OpKind::kAllGather) continue;
           EXPECT_EQ(op, UnitReduceOp(run.workload, plan, op.dims[0]));
           ++reduced[op.dims[0]];
           in_computes += IsStageCompute(action.kind) ? 1 : 0;
         }
       }
-      const RankUnits units = UnitsOf(LocalDimsOf(run.model, run.workload, plan), run.model, plan,
+      const RankUnits units = UnitsOf(LocalDimsOf({run.model, run.workload, plan}), run.model, plan,
                                       PlaceOf(plan, rank), RankLayers(run.model, plan, rank));
       std::int64_t count = -1;  // the norms are reduced after the computes
       units.ForEach([&](std::int64_t elements, std::int64_t times) {

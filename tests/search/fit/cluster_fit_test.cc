@@ -37,7 +37,7 @@ Measurements StepsOf(const ClusterSpec& truth, double sigma = kNoise,
             FillDefaults(m.model, 1024);
             m.workload = {64 * truth.groups.front().nodes, 1024, *ParsePrecision("fp16")};
             m.plan = {{.tp = tp, .pp = pp, .dp = RankCount(truth) / tp / pp}, {.micro_batch = micro_batch}};
-            const auto predicted = PredictPlan(m.model, m.workload, truth, m.plan);
+            const auto predicted = PredictPlan({{m.model, m.workload, truth}, m.plan});
             EXPECT_TRUE(predicted.ok()) << predicted.status();
             m.step_time_s = predicted->prediction.step_time_s * std::exp(noise(random));
             steps.rows.push_back(m);
@@ -69,8 +69,8 @@ const FittedFigure& Figure(const ClusterFit& fit, const std::string& name) {
 }
 
 double ErrorOf(const ClusterSpec& fitted, const ClusterSpec& truth, const Measurement& m) {
-  const double got = PredictPlan(m.model, m.workload, fitted, m.plan)->prediction.step_time_s;
-  const double want = PredictPlan(m.model, m.workload, truth, m.plan)->prediction.step_time_s;
+  const double got = PredictPlan({{m.model, m.workload, fitted}, m.plan})->prediction.step_time_s;
+  const double want = PredictPlan({{m.model, m.workload, truth}, m.plan})->prediction.step_time_s;
   return std::abs(got / want - 1);
 }
 
@@ -259,13 +259,13 @@ TEST(ClusterFit, IntervalsHoldDelayedSteps) {
   const auto left = static_cast<int>(all.rows.size() - steps.rows.size());
   for (std::size_t i = steps.rows.size(); i < all.rows.size(); ++i) {
     const Measurement& m = all.rows[i];
-    const Prediction p = PredictPlan(m.model, m.workload, fit->cluster, m.plan)->prediction;
+    const Prediction p = PredictPlan({{m.model, m.workload, fit->cluster}, m.plan})->prediction;
     held += p.step_time_low_s <= m.step_time_s && m.step_time_s <= p.step_time_high_s;
   }
   EXPECT_GE(held, left * 8 / 10) << "of " << left;
 
   const Measurement& seen = steps.rows.front();
-  const Prediction p = PredictPlan(seen.model, seen.workload, fit->cluster, seen.plan)->prediction;
+  const Prediction p = PredictPlan({{seen.model, seen.workload, fit->cluster}, seen.plan})->prediction;
   const double slower = std::log(p.step_time_high_s / p.step_time_s);
   EXPECT_NEAR(slower / kSigmasOf90Percent, fit->cluster.calibration->many_nodes_sigma, 0.02);
   EXPECT_NEAR(std::log(p.step_time_s / p.step_time_low_s), slower / 2, 0.02) << "delays make slower";
@@ -287,8 +287,8 @@ TEST(ClusterFit, IntervalsHoldFasterStepsOfManyNodes) {
   const auto left = static_cast<int>(all.rows.size() - steps.rows.size());
   for (std::size_t i = steps.rows.size(); i < all.rows.size(); ++i) {
     const Measurement& m = all.rows[i];
-    below +=
-        m.step_time_s < PredictPlan(m.model, m.workload, fit->cluster, m.plan)->prediction.step_time_low_s;
+    below += m.step_time_s <
+             PredictPlan({{m.model, m.workload, fit->cluster}, m.plan})->prediction.step_time_low_s;
   }
   EXPECT_LE(below, left / 10) << "of " << left;
 }
@@ -300,13 +300,13 @@ TEST(ClusterFit, IntervalsWidenAwayFromMeasuredShapes) {
   const auto fit = FitCluster(steps);
   ASSERT_TRUE(fit.ok()) << fit.status();
   const auto width = [&](const Measurement& m) {
-    const Prediction p = PredictPlan(m.model, m.workload, fit->cluster, m.plan)->prediction;
+    const Prediction p = PredictPlan({{m.model, m.workload, fit->cluster}, m.plan})->prediction;
     return std::log(p.step_time_high_s / p.step_time_low_s);
   };
   Measurement m = steps.rows.front();
   const double seen = width(m);
   EXPECT_LT(seen, 0.03);
-  const Prediction one = PredictPlan(m.model, m.workload, fit->cluster, m.plan)->prediction;
+  const Prediction one = PredictPlan({{m.model, m.workload, fit->cluster}, m.plan})->prediction;
   EXPECT_NEAR(one.step_time_high_s / one.step_time_s, one.step_time_s / one.step_time_low_s, 1e-9);
   m.model = {.layers = 8, .hidden = 512, .heads = 8, .vocab = 51200};
   FillDefaults(m.model, 1024);
@@ -315,7 +315,7 @@ TEST(ClusterFit, IntervalsWidenAwayFromMeasuredShapes) {
   larger.groups.front().nodes = 2;
   m = steps.rows.front();
   m.plan.dp *= 2;
-  const Prediction many = PredictPlan(m.model, m.workload, larger, m.plan)->prediction;
+  const Prediction many = PredictPlan({{m.model, m.workload, larger}, m.plan})->prediction;
   EXPECT_GT(std::log(many.step_time_high_s / many.step_time_low_s), 0.3) << "no step left the node";
 }
 

@@ -23,7 +23,7 @@ class RandomRuns {
   ExportedRun Next() {
     for (;;) {
       ExportedRun run = Drawn();
-      if (!CheckLegal(run.model, run.workload, RankCount(run.plan), run.plan).ok()) continue;
+      if (!CheckLegal(run, RankCount(run.plan)).ok()) continue;
       run.plan = Canonical(run.plan);
       return run;
     }

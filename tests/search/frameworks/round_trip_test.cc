@@ -113,7 +113,7 @@ TEST_P(RoundTrip, OfABatchScriptGivesTheSameRun) {
     ParallelPlan other = run.plan;
     other.recompute = other.recompute == Recompute::kFull ? Recompute::kNone : Recompute::kFull;
     other.recompute_layers = 0;
-    if (framework == kDeepSpeed || !CheckLegal(run.model, run.workload, read->ranks, other).ok()) continue;
+    if (framework == kDeepSpeed || !CheckLegal({run.model, run.workload, other}, read->ranks).ok()) continue;
     const auto change = ChangePlan(*read, other, options);
     if (!change.ok()) continue;
     ++changed;
@@ -154,7 +154,7 @@ TEST_P(RoundTrip, ChangesOneFileIntoAnother) {
     ExportedRun other = runs.Next();
     other.model = run.model;
     other.workload = run.workload;
-    if (!CheckLegal(run.model, run.workload, RankCount(run.plan), other.plan).ok() ||
+    if (!CheckLegal({run.model, run.workload, other.plan}, RankCount(run.plan)).ok() ||
         RankCount(other.plan) != RankCount(run.plan))
       continue;
     other.plan = Canonical(other.plan);

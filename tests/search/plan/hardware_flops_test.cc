@@ -45,7 +45,7 @@ TEST(HardwareFlops, FullMatchesTheEnginesOps) {
     const Workload workload{.global_batch = 1, .seq_len = 2048, .precision = *ParsePrecision("bf16")};
     const ParallelPlan plan{{}, {.recompute = Recompute::kFull}};
     double again = 0;
-    for (const OpDesc& op : LayerRecomputeOps(model, workload, plan)) {
+    for (const OpDesc& op : LayerRecomputeOps({model, workload, plan})) {
       const auto dim = [&op](std::size_t i) { return static_cast<double>(op.dims[i]); };
       if (op.kind == OpKind::kMatmul) again += 2 * dim(0) * dim(1) * dim(2);
       if (op.kind == OpKind::kAttentionForward) again += 4 * dim(0) * dim(1) * dim(1) * dim(2) * dim(3);

@@ -40,8 +40,8 @@ constexpr Workload kWorkload{.global_batch = 24, .seq_len = 64};
 // "" for a legal plan, else "NAME: DETAIL".
 std::string Why(std::string_view text, std::int64_t ranks = 64, const ModelSpec& model = Model()) {
   const ParallelPlan plan = Plan(text);
-  const auto found = FindIllegality(model, kWorkload, ranks, plan);
-  const auto explained = ExplainIllegality(model, kWorkload, ranks, plan);
+  const auto found = FindIllegality({model, kWorkload, plan}, ranks);
+  const auto explained = ExplainIllegality({model, kWorkload, plan}, ranks);
   EXPECT_EQ(found.has_value(), explained.has_value());
   if (!found) return "";
   EXPECT_EQ(*found, explained->reason);
@@ -368,12 +368,12 @@ TEST(LegalityRules, DependOnNoOtherOptions) {
   for (int i = 0; i < 2000; ++i) {
     const ParallelPlan plan = AnyPlan(random);
     const ParallelPlan other = AnyPlan(random);
-    const std::optional<IllegalReason> reason = FindIllegality(model, kWorkload, 64, plan);
+    const std::optional<IllegalReason> reason = FindIllegality({model, kWorkload, plan}, 64);
     for (const LegalityRule& rule : LegalityRules()) {
       if (reason && rule.reason > *reason) break;  // requires the rules before it
       ParallelPlan mixed = other;
       for (const std::string_view name : rule.reads) FindPlanOption(name)->copy(plan, mixed);
-      EXPECT_EQ(rule.broken({model, kWorkload, 64, mixed}), rule.broken({model, kWorkload, 64, plan}))
+      EXPECT_EQ(rule.broken({{model, kWorkload, mixed}, 64}), rule.broken({{model, kWorkload, plan}, 64}))
           << rule.name;
     }
   }

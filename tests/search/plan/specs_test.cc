@@ -8,7 +8,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "search/plan/cluster_spec.h"
+#include "search/plan/cluster/cluster_spec.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/precision.h"
 #include "search/plan/workload.h"

@@ -31,11 +31,11 @@ std::vector<ParallelPlan> Plans(const ModelSpec& model, const Workload& workload
           plan.dp = ranks / tp / pp;
           plan.micro_batch = mbs;
           plan.recompute = recompute;
-          if (!FindIllegality(model, workload, ranks, plan)) plans.push_back(plan);
+          if (!FindIllegality({model, workload, plan}, ranks)) plans.push_back(plan);
           if (pp == 1) continue;
           plan.schedule = Schedule::kZeroBubbleH1;
           if (recompute == Recompute::kFull) plan.recompute_layers = 1;
-          if (!FindIllegality(model, workload, ranks, plan)) plans.push_back(plan);
+          if (!FindIllegality({model, workload, plan}, ranks)) plans.push_back(plan);
         }
       }
     }
@@ -56,7 +56,7 @@ TEST(CalibrationOps, AreTheDistinctOpsOfAllPrograms) {
     }
     // The op of tensor coordinate 0, which predictions use.
     for (std::int64_t rank = 0; rank < plan.pp; ++rank)
-      expected.insert(ParameterOp(model, workload, plan, rank, OpKind::kSumOfSquares));
+      expected.insert(ParameterOp({model, workload, plan}, rank, OpKind::kSumOfSquares));
   }
   const auto ops = ListCalibrationOps(model, workload, plans, 100000);
   EXPECT_EQ(std::set<OpDesc>(ops.begin(), ops.end()), expected);

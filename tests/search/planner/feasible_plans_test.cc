@@ -21,10 +21,8 @@ using test::SmallGpt;
 
 constexpr std::int64_t kAnyMemory = std::int64_t{1} << 50;
 
-struct Problem {
-  ModelSpec model = SmallGpt(12, 128, 8);
-  Workload workload = Fp32(16, 32);
-  ClusterSpec cluster = LocalRanks(8);
+struct SmallProblem : Problem {
+  SmallProblem() : Problem{SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8)} {}
 
   // With every value of the options that are else derived as a plan of its own, unless `values` say more.
   SearchSpace Space(AxisValues values = {}) const {
@@ -40,9 +38,7 @@ struct Problem {
     EXPECT_TRUE(space.ok()) << space.status();
     return *std::move(space);
   }
-  CostModel Costs() const {
-    return CostModel(model, workload, cluster, std::make_shared<const NominalTimes>());
-  }
+  CostModel Costs() const { return CostModel(*this, std::make_shared<const NominalTimes>()); }
 };
 
 std::int64_t IllegalCount(const FeasiblePlans& plans) {
@@ -53,7 +49,7 @@ std::int64_t IllegalCount(const FeasiblePlans& plans) {
 
 // Compares with a plan-by-plan enumeration of the space, using sets.
 TEST(FeasiblePlans, ContainEachFittingPlanOnce) {
-  const Problem problem;
+  const SmallProblem problem;
   for (const AxisValues& values :
        {AxisValues{}, AxisValues{{"split", {"auto"}}}, AxisValues{{"split", {"even"}}},
         AxisValues{{"split", {"auto", "even", "4+3+3+2", "7+5", "6+6"}}},
@@ -69,7 +65,8 @@ TEST(FeasiblePlans, ContainEachFittingPlanOnce) {
     std::vector<std::int64_t> bytes;
     const auto counts = space.ForEachLegal([&](const ParallelPlan& plan) {
       if (all.insert(ResolveSplit(costs, plan)).second) {
-        bytes.push_back(WorstRankMemory(problem.model, problem.workload, ResolveSplit(costs, plan)).Arena());
+        bytes.push_back(
+            WorstRankMemory({problem.model, problem.workload, ResolveSplit(costs, plan)}).Arena());
       }
       return true;
     });
@@ -83,7 +80,7 @@ TEST(FeasiblePlans, ContainEachFittingPlanOnce) {
         const ParallelPlan plan = found.PlanAt(i);
         EXPECT_TRUE(plans.insert(plan).second) << "twice: " << PlanText(plan);
         EXPECT_TRUE(all.contains(plan));
-        EXPECT_LE(WorstRankMemory(problem.model, problem.workload, plan).Arena(), capacity);
+        EXPECT_LE(WorstRankMemory({problem.model, problem.workload, plan}).Arena(), capacity);
       }
       EXPECT_EQ(static_cast<std::int64_t>(plans.size()),
                 std::upper_bound(bytes.begin(), bytes.end(), capacity) - bytes.begin());
@@ -93,7 +90,7 @@ TEST(FeasiblePlans, ContainEachFittingPlanOnce) {
       EXPECT_LE(found.enumerated, counts.enumerated);
       EXPECT_EQ(found.illegal, counts.illegal);
       EXPECT_EQ(found.smallest_bytes, bytes.front());
-      EXPECT_EQ(WorstRankMemory(problem.model, problem.workload, *found.smallest).Arena(), bytes.front());
+      EXPECT_EQ(WorstRankMemory({problem.model, problem.workload, *found.smallest}).Arena(), bytes.front());
     }
   }
 }
@@ -120,13 +117,13 @@ bool DoesLeastWork(const ParallelPlan& plan) {
 }
 
 TEST(FeasiblePlans, LinkToPlansThatRecomputeLess) {
-  const Problem problem;
+  const SmallProblem problem;
   const SearchSpace space = problem.Space();
   CostModel costs = problem.Costs();
   FeasiblePlans roomy = *FindFeasiblePlans(space, costs, kAnyMemory);
   std::vector<std::int64_t> bytes;
   for (std::size_t i = 0; i < roomy.plans.size(); ++i) {
-    bytes.push_back(WorstRankMemory(problem.model, problem.workload, roomy.PlanAt(i)).Arena());
+    bytes.push_back(WorstRankMemory({problem.model, problem.workload, roomy.PlanAt(i)}).Arena());
     EXPECT_EQ(roomy.plans[i].less_work == kNoPlan, DoesLeastWork(roomy.PlanAt(i)))
         << PlanText(roomy.PlanAt(i));
   }
@@ -161,7 +158,7 @@ TEST(FeasiblePlans, LinkToPlansThatRecomputeLess) {
 // All variants that can be predicted, and an option that is searched as if it were. Plans are linked only to
 // plans that are the same in every option but the one of the link.
 TEST(FeasiblePlans, LinkToPlansThatAreElseTheSame) {
-  const Problem problem;
+  const SmallProblem problem;
   std::vector<PlanOption> table(PlanOptions().begin(), PlanOptions().end());
   AxisValues values = {{"mbs", {"1"}}, {"split", {"even", "auto"}}, {"recompute", {"none", "full:*"}}};
   for (PlanOption& option : table) {
@@ -194,7 +191,7 @@ TEST(FeasiblePlans, LinkToPlansThatAreElseTheSame) {
 }
 
 TEST(Shortlist, TimesTheFastest) {
-  const Problem problem;
+  const SmallProblem problem;
   const SearchSpace space = problem.Space();
   CostModel costs = problem.Costs();
   FeasiblePlans plans = *FindFeasiblePlans(space, costs, kAnyMemory);
@@ -219,8 +216,8 @@ TEST(Shortlist, TimesTheFastest) {
 }
 
 TEST(Shortlist, MissingTimeIsAnError) {
-  const Problem problem;
-  CostModel costs(problem.model, problem.workload, problem.cluster, OpTimes());
+  const SmallProblem problem;
+  CostModel costs(problem, OpTimes());
   FeasiblePlans plans = *FindFeasiblePlans(problem.Space(), costs, kAnyMemory);
   EXPECT_EQ(PredictTimes(costs, plans).status().code(), absl::StatusCode::kInvalidArgument);
 }
@@ -236,17 +233,17 @@ class UnknownParts final : public OpTimeModel {
 
 // A choice of a derived option without a time is no slower one.
 TEST(Shortlist, MissingTimeOfAChoiceIsAnError) {
-  const Problem problem;
+  const SmallProblem problem;
   const auto space = SearchSpace::Create(problem.model, problem.workload, 8, {{"sp", {"0"}}, {"zero", {"0"}}},
                                          {.predict_only = true});
   ASSERT_TRUE(space.ok()) << space.status();
-  CostModel costs(problem.model, problem.workload, problem.cluster, std::make_shared<const UnknownParts>());
+  CostModel costs(problem, std::make_shared<const UnknownParts>());
   FeasiblePlans plans = *FindFeasiblePlans(*space, costs, kAnyMemory);
   EXPECT_EQ(PredictTimes(costs, plans).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(FeasiblePlans, EndWithTheBudget) {
-  const Problem problem;
+  const SmallProblem problem;
   const SearchSpace space = problem.Space();
   CostModel costs = problem.Costs();
   const FeasiblePlans all = *FindFeasiblePlans(space, costs, kAnyMemory);
@@ -268,7 +265,7 @@ TEST(FeasiblePlans, EndWithTheBudget) {
 
 // The work on a plan grows with its stages, so plans of many stages are few between two looks at the watch.
 TEST(FeasiblePlans, LookAtTheWatchAsOftenWithManyStages) {
-  Problem problem;
+  SmallProblem problem;
   problem.model = SmallGpt(100'000, 16, 2);
   problem.workload = Fp32(1'000'000, 8);
   const auto space = SearchSpace::Create(problem.model, problem.workload, 50'000,
@@ -289,7 +286,7 @@ TEST(FeasiblePlans, LookAtTheWatchAsOftenWithManyStages) {
 }
 
 TEST(FeasiblePlans, EndWhenTheWatchSaysNo) {
-  const Problem problem;
+  const SmallProblem problem;
   const SearchSpace space = problem.Space();
   CostModel costs = problem.Costs();
   std::int64_t most_fit = 0;

@@ -22,7 +22,7 @@ inline constexpr std::size_t kAll = 1000000;
 
 inline SearchLoop Loop(const SearchOptions& options = {}, const ClusterSpec& cluster = LocalRanks(8),
                        const Workload& workload = Fp32(16, 32), const AxisValues& space = {}) {
-  auto loop = SearchLoop::Create(SmallGpt(12, 128, 8), workload, cluster, space, options);
+  auto loop = SearchLoop::Create({SmallGpt(12, 128, 8), workload, cluster}, space, options);
   EXPECT_TRUE(loop.ok()) << loop.status();
   return *std::move(loop);
 }

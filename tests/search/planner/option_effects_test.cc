@@ -33,7 +33,7 @@ struct Planned {
   Planned(const ModelSpec& model, const Workload& workload, std::int64_t ranks,
           std::shared_ptr<const OpTimeModel> times, const AxisValues& values,
           std::int64_t capacity = kNoLimitBytes)
-      : costs(model, workload, WithMemory(LocalRanks(ranks), capacity), std::move(times)) {
+      : costs({model, workload, WithMemory(LocalRanks(ranks), capacity)}, std::move(times)) {
     auto space = SearchSpace::Create(model, workload, ranks, values, {.predict_only = true});
     EXPECT_TRUE(space.ok()) << space.status();
     feasible = *FindFeasiblePlans(*space, costs, costs.UsableArenaBytes());
@@ -145,7 +145,7 @@ TEST(OptionEffects, SaysWhetherThePlanWithTheOtherValueIsIllegalOrDoesNotFit) {
   };
   EXPECT_THAT(said(2, kNoLimitBytes),
               HasSubstr("no legal plan has mbs=2 in place of mbs=1 and is else the same; the fastest one"));
-  CostModel costs(model, Fp32(4, 64), LocalRanks(2), times);
+  CostModel costs({model, Fp32(4, 64), LocalRanks(2)}, times);
   const auto bytes = [&](const ParallelPlan& plan) { return costs.PredictMemory(plan).memory.Total(); };
   const std::int64_t capacity = std::max(bytes(best), bytes(other));
   ASSERT_LT(capacity, bytes(alone));
@@ -184,7 +184,7 @@ TEST(OptionEffects, AreThoseOfTheFastestOtherPlans) {
       SCOPED_TRACE(PlanText(best) + " " + std::string(effect.option->name) + " " + PlanText(effect.instead));
       EXPECT_FALSE(effect.option->equal(effect.instead, best));
       EXPECT_FALSE(idle(*effect.option, best) || idle(*effect.option, effect.instead));
-      EXPECT_FALSE(FindIllegality(model, workload, 8, effect.instead));
+      EXPECT_FALSE(FindIllegality({model, workload, effect.instead}, 8));
       EXPECT_EQ(RankCount(effect.instead), 8);
       EXPECT_NE(effect.instead.split, SplitMode::kAuto);
       EXPECT_TRUE(costs.PredictMemory(effect.instead).feasible);

@@ -30,10 +30,9 @@ bool HeapIsCounted() {
 
 // Plans of thousands of stages, whose splits take most of the memory. None of their programs is timed: they
 // are too large.
-struct LongPipelines {
-  ModelSpec model = SmallGpt(5040, 16, 2);
-  Workload workload = Fp32(10080, 32);
-  ClusterSpec cluster = Described(2520);
+struct LongPipelines : Problem {
+  LongPipelines() : Problem{SmallGpt(5040, 16, 2), Fp32(10080, 32), Described(2520)} {}
+
   AxisValues space = {{"tp", {"1"}},       {"pp", {"2520", "1260", "840", "630", "504", "420"}},
                       {"mbs", {"1"}},      {"recompute", {"none", "full:*"}},
                       {"split", {"auto"}}, {"schedule", {"1f1b", "gpipe"}}};
@@ -51,7 +50,7 @@ TEST(PlanningMemory, FeasiblePlansCountWhatTheyTake) {
   const auto space =
       SearchSpace::Create(problem.model, problem.workload, 2520, problem.space, {.predict_only = true});
   ASSERT_TRUE(space.ok()) << space.status();
-  CostModel costs(problem.model, problem.workload, problem.cluster, std::make_shared<const NominalTimes>());
+  CostModel costs(problem, std::make_shared<const NominalTimes>());
   const FeasiblePlans warm = *FindFeasiblePlans(*space, costs, std::int64_t{1} << 50);  // fills the caches
   const std::size_t before = HeapBytes();
   const FeasiblePlans found = *FindFeasiblePlans(*space, costs, std::int64_t{1} << 50);
@@ -69,8 +68,7 @@ TEST(PlanningMemory, OneSetOfPlansIsKeptAtATime) {
     return true;
   };
   const std::size_t before = HeapBytes();
-  auto loop = SearchLoop::Create(problem.model, problem.workload, problem.cluster, problem.space,
-                                 {.predict_only = true}, watch);
+  auto loop = SearchLoop::Create(problem, problem.space, {.predict_only = true}, watch);
   ASSERT_TRUE(loop.ok()) << loop.status();
   const auto plans = static_cast<double>(HeapBytes() - before);
   peak = 0;

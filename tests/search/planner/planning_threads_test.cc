@@ -43,7 +43,7 @@ struct PlanningProblem {
     return *std::move(space);
   }
   CostModel Costs() const {
-    return CostModel(model, workload, LocalRanks(ranks), std::make_shared<const NominalTimes>());
+    return CostModel({model, workload, LocalRanks(ranks)}, std::make_shared<const NominalTimes>());
   }
 };
 
@@ -113,14 +113,15 @@ PlanningAnswer ReferenceAnswer(const PlanningProblem& problem, std::int64_t aren
   std::map<std::string, bool> seen;
   problem.Space().ForEachLegal(
       [&](const ParallelPlan& plan) {
-        EXPECT_FALSE(FindIllegality(problem.model, problem.workload, problem.ranks, plan)) << PlanText(plan);
+        EXPECT_FALSE(FindIllegality({problem.model, problem.workload, plan}, problem.ranks))
+            << PlanText(plan);
         const ParallelPlan resolved = ResolveSplit(costs, plan);
         if (!seen.emplace(PlanText(resolved), true).second) return true;  // by split=auto again
         ++answer.enumerated;
-        const std::int64_t bytes = WorstRankMemory(problem.model, problem.workload, resolved).Arena();
+        const std::int64_t bytes = WorstRankMemory({problem.model, problem.workload, resolved}).Arena();
         std::int64_t most = 0;
         for (std::int64_t rank = 0; rank < plan.pp; ++rank)
-          most = std::max(most, RankMemory(problem.model, problem.workload, resolved, rank).Arena());
+          most = std::max(most, RankMemory({problem.model, problem.workload, resolved}, rank).Arena());
         EXPECT_EQ(bytes, most) << PlanText(resolved);
         arenas->push_back(bytes);
         if (bytes > arena_bytes) {
@@ -205,7 +206,7 @@ TEST(Planning, AnswersAreThoseOfTheTimesOfAllPlans) {
     const auto costs_of = [&] {
       ClusterSpec cluster = LocalRanks(problem.ranks);
       if (hides) cluster.groups.front().device.kind = DeviceKind::kCuda;
-      return CostModel(problem.model, problem.workload, cluster, std::make_shared<const NominalTimes>());
+      return CostModel({problem.model, problem.workload, cluster}, std::make_shared<const NominalTimes>());
     };
     CostModel costs = costs_of();
     const std::int64_t capacity =
@@ -303,7 +304,7 @@ void CompareWithAllValues(bool depth_alone) {
     NameDerived(every.values);
     ClusterSpec cluster = LocalRanks(problem.ranks);
     if (seed % 2 == 0) cluster.groups.front().device.kind = DeviceKind::kCuda;
-    CostModel costs(problem.model, problem.workload, cluster, std::make_shared<const NominalTimes>());
+    CostModel costs({problem.model, problem.workload, cluster}, std::make_shared<const NominalTimes>());
     const std::int64_t least_bytes =
         FindFeasiblePlans(every.Space(), costs, std::int64_t{1} << 50)->smallest_bytes;
     const std::int64_t capacity = least_bytes + least_bytes * (seed % 5) / 2;

@@ -12,8 +12,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "search/cost/op_times/nominal_times.h"
+#include "search/plan/cluster/memory_margin.h"
 #include "search/plan/legality.h"
-#include "search/plan/memory_margin.h"
 #include "search/plan/plan_text.h"
 #include "search/planner/search_loop.h"
 #include "tests/search/cost/synthetic_device.h"
@@ -27,26 +27,22 @@ using test::SmallGpt;
 using testing::HasSubstr;
 using ReasonCounts = std::map<std::string, std::int64_t>;
 
-struct RejectingSearch {
-  ModelSpec model = SmallGpt(12, 128, 8);
-  Workload workload = Fp32(16, 32);
-  ClusterSpec cluster = LocalRanks(8);
+struct RejectingSearch : Problem {
+  RejectingSearch() : Problem{SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8)} {}
   AxisValues space = {};
   SearchOptions options = {.predict_only = true};
 
   // Returns the counts of a search.
   SearchCounts Search() const {
-    auto loop = SearchLoop::Create(model, workload, cluster, space, options);
+    auto loop = SearchLoop::Create(*this, space, options);
     EXPECT_TRUE(loop.ok()) << loop.status();
     EXPECT_TRUE(loop->SetCalibration(std::make_shared<const NominalTimes>(), 0).ok());
     return loop->counts();
   }
   absl::StatusOr<ReasonCounts> Rejected(std::int64_t most,
                                         const std::function<bool(const RejectedPlan&)>& visit) const {
-    CostModel costs(model, workload, cluster, std::make_shared<const NominalTimes>(), 0,
-                    options.memory_margin);
-    return ForEachRejected(*PlannedSpace(model, workload, cluster, space, options), costs, options.budget,
-                           most, visit);
+    CostModel costs(*this, std::make_shared<const NominalTimes>(), 0, options.memory_margin);
+    return ForEachRejected(*PlannedSpace(*this, space, options), costs, options.budget, most, visit);
   }
 };
 
@@ -55,7 +51,7 @@ const AxisValues kEveryDepth = {{"recompute", {"none", "full:*"}}};
 // A margin of a tenth, and memory for half of the plans, each depth of recompute being one.
 RejectingSearch HalfFits() {
   RejectingSearch search;
-  auto loop = SearchLoop::Create(search.model, search.workload, search.cluster, kEveryDepth, search.options);
+  auto loop = SearchLoop::Create(search, kEveryDepth, search.options);
   EXPECT_TRUE(loop.ok()) << loop.status();
   std::vector<std::int64_t> bytes;
   for (const RankedPlan& r : loop->Ranking(1'000'000)) bytes.push_back(r.predicted.memory.Total());
@@ -91,7 +87,7 @@ TEST(RejectedPlans, EachBreaksTheRuleThatItIsRejectedFor) {
   const std::int64_t usable = UsableBytes(MemoryCapacity(problem.cluster), problem.options.memory_margin);
   std::set<std::string> reasons;
   const auto left = problem.Rejected(1'000'000, [&](const RejectedPlan& rejected) {
-    const auto broken = FindIllegality(problem.model, problem.workload, 8, rejected.plan);
+    const auto broken = FindIllegality({problem.model, problem.workload, rejected.plan}, 8);
     EXPECT_EQ(rejected.reason, broken ? Name(*broken) : "out_of_memory") << PlanText(rejected.plan);
     EXPECT_EQ(RankCount(rejected.plan), 8);
     EXPECT_EQ(rejected.detail.find('\n'), std::string::npos);

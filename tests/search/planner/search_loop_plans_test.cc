@@ -40,7 +40,7 @@ TEST(SearchLoop, SplitsAreDefinite) {
   for (const RankedPlan& r : loop.Ranking(kAll)) {
     EXPECT_NE(r.plan.split, SplitMode::kAuto);
     EXPECT_TRUE(plans.insert(r.plan).second) << PlanText(r.plan);
-    EXPECT_FALSE(FindIllegality(SmallGpt(12, 128, 8), Fp32(16, 32), 8, r.plan)) << PlanText(r.plan);
+    EXPECT_FALSE(FindIllegality({SmallGpt(12, 128, 8), Fp32(16, 32), r.plan}, 8)) << PlanText(r.plan);
     uneven += r.plan.split == SplitMode::kExplicit;
   }
   EXPECT_GT(uneven, 20);
@@ -49,7 +49,7 @@ TEST(SearchLoop, SplitsAreDefinite) {
 
   // Other times give other splits: with a nearly free output layer, even splits remain if the layers are
   // divisible.
-  auto made = SearchLoop::Create(SmallGpt(12, 128, 8, 20000), Fp32(16, 32), LocalRanks(8),
+  auto made = SearchLoop::Create({SmallGpt(12, 128, 8, 20000), Fp32(16, 32), LocalRanks(8)},
                                  {{"split", {"even", "auto"}}}, {});
   ASSERT_TRUE(made.ok()) << made.status();
   SearchLoop again = *std::move(made);
@@ -83,7 +83,7 @@ TEST(SearchLoop, FindsThatScatteredMessagesAreFasterBetweenNodes) {
   const auto times = ClusterOpTimes::Create(cluster, workload.precision);
   ASSERT_TRUE(times.ok()) << times.status();
   const auto best = [&](const AxisValues& space) {
-    auto loop = SearchLoop::Create(model, workload, cluster, space, {.predict_only = true});
+    auto loop = SearchLoop::Create({model, workload, cluster}, space, {.predict_only = true});
     EXPECT_TRUE(loop.ok()) << loop.status();
     EXPECT_TRUE(loop->SetCalibration(*times, DeviceOverheadBytes(cluster)).ok());
     return loop->Ranking(1).front();
@@ -100,7 +100,7 @@ TEST(SearchLoop, FindsThatScatteredMessagesAreFasterBetweenNodes) {
 TEST(SearchLoop, FeasiblePlansLeaveTheMemoryMargin) {
   ClusterSpec cluster = LocalRanks(8);
   const auto with = [&](double margin) {
-    auto loop = SearchLoop::Create(SmallGpt(12, 128, 8), Fp32(16, 32), cluster, test::EveryDerivedValue(),
+    auto loop = SearchLoop::Create({SmallGpt(12, 128, 8), Fp32(16, 32), cluster}, test::EveryDerivedValue(),
                                    {.memory_margin = margin});
     EXPECT_TRUE(loop.ok()) << loop.status();
     EXPECT_TRUE(loop->SetCalibration(std::make_shared<const NominalTimes>(), 0).ok());
@@ -116,7 +116,7 @@ TEST(SearchLoop, FeasiblePlansLeaveTheMemoryMargin) {
   EXPECT_EQ(half.counts().out_of_memory, static_cast<std::int64_t>(bytes.size()) - half.counts().predicted);
   for (const RankedPlan& r : half.Ranking(kAll)) EXPECT_TRUE(r.predicted.feasible) << r.predicted.reason;
   EXPECT_FALSE(
-      SearchLoop::Create(SmallGpt(12, 128, 8), Fp32(16, 32), cluster, {}, {.memory_margin = 1}).ok());
+      SearchLoop::Create({SmallGpt(12, 128, 8), Fp32(16, 32), cluster}, {}, {.memory_margin = 1}).ok());
 }
 
 // Returns the time that a plan is ranked by.
@@ -162,7 +162,7 @@ TEST(SearchLoop, MattersMostComparesMeasuredTimes) {
   const AxisValues space = {{"recompute", {"none"}}, {"zero", {"0"}},        {"tp_overlap", {"1"}},
                             {"grad_overlap", {"0"}}, {"p2p_overlap", {"0"}}, {"sp", {"0"}}};
   auto created =
-      SearchLoop::Create(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8), space, {.exhaustive = true});
+      SearchLoop::Create({SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8)}, space, {.exhaustive = true});
   ASSERT_TRUE(created.ok()) << created.status();
   SearchLoop loop = *std::move(created);
   ASSERT_TRUE(loop.SetCalibration(std::make_shared<const NominalTimes>(), 0).ok());
@@ -190,7 +190,7 @@ TEST(SearchLoop, LargeSpacesArePredicted) {
   cluster.groups.front().nodes = 384;
   EXPECT_LE(sizeof(FeasiblePlan), 64u);
   const AxisValues space = {{"zero", {"0"}}, {"recompute", {"none", "full:*"}}};
-  auto loop = SearchLoop::Create(model, Fp32(3072, 64), cluster, space, {.predict_only = true});
+  auto loop = SearchLoop::Create({model, Fp32(3072, 64), cluster}, space, {.predict_only = true});
   ASSERT_TRUE(loop.ok()) << loop.status();
   ASSERT_TRUE(loop->SetCalibration(std::make_shared<const NominalTimes>(), 0).ok());
   const SearchCounts& counts = loop->counts();
@@ -219,7 +219,7 @@ TEST(SearchLoop, RanksPlansBeyondTheCandidatesByPrediction) {
                               {"schedule", {"1f1b"}},
                               {"split", {"even", "auto"}},
                               {"recompute", {"none", "full:*"}}};
-    auto made = SearchLoop::Create(model, Fp32(512, 16), LocalRanks(64), space, {.max_trials = 3});
+    auto made = SearchLoop::Create({model, Fp32(512, 16), LocalRanks(64)}, space, {.max_trials = 3});
     EXPECT_TRUE(made.ok()) << made.status();
     return *std::move(made);
   }();

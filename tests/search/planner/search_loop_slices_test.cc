@@ -27,7 +27,7 @@ using test::SyntheticDevice;
 // predicted.
 TEST(SearchLoop, MeasuresSlicesOfPlansLargerThanTheMachine) {
   SearchLoop loop = Calibrated({.measurable_ranks = 4});
-  CostModel costs(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8),
+  CostModel costs({SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8)},
                   SyntheticDevice().Measure(Loop().CalibrationOps()));
   std::map<ParallelPlan, double> predicted;
   for (const RankedPlan& r : loop.Ranking(kAll)) predicted[r.plan] = r.predicted.step_time_s;
@@ -82,7 +82,7 @@ TEST(SearchLoop, FasterSlicesShortenTheStep) {
   for (const double factor : {0.6, 0.1}) {
     SCOPED_TRACE(factor);
     SearchLoop loop = Calibrated({.measurable_ranks = 4});
-    CostModel costs(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8),
+    CostModel costs({SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8)},
                     SyntheticDevice().Measure(Loop().CalibrationOps()));
     std::map<ParallelPlan, Prediction> before;
     for (const RankedPlan& r : loop.Ranking(kAll)) before[r.plan] = r.predicted;
@@ -124,7 +124,7 @@ TEST(SearchLoop, FasterSlicesShortenTheStep) {
 // overtakes it.
 TEST(SearchLoop, FewSlicesRecalibrateAllPredictions) {
   SearchLoop loop = Calibrated({.max_trials = 3, .measurable_ranks = 4});
-  CostModel costs(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8),
+  CostModel costs({SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8)},
                   SyntheticDevice().Measure(Loop().CalibrationOps()));
   std::map<ParallelPlan, double> before;
   for (const RankedPlan& r : loop.Ranking(kAll)) before[r.plan] = r.predicted.step_time_s;

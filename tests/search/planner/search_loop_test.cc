@@ -98,7 +98,7 @@ TEST(SearchLoop, AcceptsTheModelOfADescribedCluster) {
   ClusterSpec cluster = LocalRanks(8);
   cluster.local = false;
   cluster.groups.front().device.overhead_bytes = 1000;
-  auto loop = SearchLoop::Create(SmallGpt(12, 128, 8), Fp32(16, 32), cluster, {}, {.predict_only = true});
+  auto loop = SearchLoop::Create({SmallGpt(12, 128, 8), Fp32(16, 32), cluster}, {}, {.predict_only = true});
   ASSERT_TRUE(loop.ok()) << loop.status();
   EXPECT_EQ(loop->Ranking(1).front().predicted.memory.device_overhead, 1000);
   ASSERT_TRUE(loop->SetCalibration(std::make_shared<const NominalTimes>(), 1000).ok());
@@ -123,7 +123,7 @@ TEST(SearchLoop, RejectsBadCalibrations) {
 TEST(SearchLoop, RejectsBadInput) {
   const auto create = [](const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,
                          const SearchOptions& options = {}) {
-    return SearchLoop::Create(model, workload, cluster, {}, options).status();
+    return SearchLoop::Create({model, workload, cluster}, {}, options).status();
   };
   ModelSpec bad = SmallGpt();
   bad.hidden = -3;
@@ -349,7 +349,7 @@ TEST(SearchLoop, PredictsTheHiddenCommunicationOfPlansThatItMeasures) {
 TEST(SearchLoop, StopsPlanningWhenTheWatchSaysNo) {
   bool go_on = true;
   const auto create = [&] {
-    return SearchLoop::Create(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8), {}, {},
+    return SearchLoop::Create({SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8)}, {}, {},
                               [&](const PlanningProgress&) { return go_on; });
   };
   auto loop = create();
@@ -368,7 +368,7 @@ TEST(SearchLoop, SaysWhatTheBudgetLeftOut) {
     SearchOptions options;
     options.budget = budget;
     const AxisValues space = {{"p2p_overlap", {"0"}}};
-    const auto loop = SearchLoop::Create(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8), space, options);
+    const auto loop = SearchLoop::Create({SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8)}, space, options);
     EXPECT_TRUE(loop.ok()) << loop.status();
     return loop.ok() ? loop->LeftOut() : "";
   };

@@ -27,7 +27,8 @@ class TimesWithMessages final : public OpTimeModel {
 };
 
 CostModel Costs(const ModelSpec& model, double message_s) {
-  return CostModel(model, Fp32(16, 32), LocalRanks(16), std::make_shared<const TimesWithMessages>(message_s));
+  return CostModel({model, Fp32(16, 32), LocalRanks(16)},
+                   std::make_shared<const TimesWithMessages>(message_s));
 }
 
 // Without a pipeline and with free messages, a slice equals the whole step.
@@ -50,11 +51,11 @@ TEST(Slice, SumsTheRanksOwnOps) {
                            "tp=1,pp=2,dp=2,mbs=1,vpp=2,recompute=full:1"}) {
     const ParallelPlan plan = *ParsePlanText(text);
     CostModel costs = Costs(model, 1e-4);
-    const Program program = Lower(model, Fp32(16, 32), plan);
+    const Program program = Lower({model, Fp32(16, 32), plan});
     for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
       double all = 0;
       for (const Action& action : program.ranks[static_cast<std::size_t>(rank * plan.tp * plan.dp)]) {
-        for (const OpDesc& op : ActionOps(model, Fp32(16, 32), plan, rank, action)) {
+        for (const OpDesc& op : ActionOps({model, Fp32(16, 32), plan}, rank, action)) {
           if (!IsCommunication(op.kind)) all += NominalTimes().Seconds(op);
         }
       }

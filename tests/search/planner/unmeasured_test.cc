@@ -20,13 +20,10 @@ constexpr double kStart = 2, kSlope = 3;  // a trial's start-up time, and its le
 // 20%. Two of them were measured, one failed.
 SearchState HalfWay(std::int64_t measurable_ranks) {
   SearchState s;
-  s.model = SmallGpt();
-  s.workload = Fp32(16, 32);
-  s.cluster = LocalRanks(8);
+  s.problem = {SmallGpt(), Fp32(16, 32), LocalRanks(8)};
   s.options.measurable_ranks = measurable_ranks;
-  s.space = *SearchSpace::Create(s.model, s.workload, 8, {}, {});
-  s.costs =
-      std::make_unique<CostModel>(s.model, s.workload, s.cluster, std::make_shared<const NominalTimes>());
+  s.space = *SearchSpace::Create(s.problem.model, s.problem.workload, 8, {}, {});
+  s.costs = std::make_unique<CostModel>(s.problem, std::make_shared<const NominalTimes>());
   s.feasible = *s.FindFeasible(*s.costs);
   s.timed = *PredictTimes(*s.costs, s.feasible);
   s.calibrated = true;

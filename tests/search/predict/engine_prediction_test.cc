@@ -28,7 +28,7 @@ struct Asked {
   PlanPrediction operator()(const char* plan) const {
     ModelSpec model = *ModelPreset("megatron-18b");
     FillDefaults(model, 2048);
-    const auto predicted = PredictPlan(model, workload, cluster, *ParsePlanText(plan));
+    const auto predicted = PredictPlan({{model, workload, cluster}, *ParsePlanText(plan)});
     EXPECT_TRUE(predicted.ok()) << predicted.status();
     return *predicted;
   }
@@ -276,7 +276,7 @@ TEST(EnginePrediction, Fp8LeavesTheOutputLayerInTheComputeType) {
   const ClusterSpec cluster = *PresetCluster("h100-sxm:1x8");
   const auto step = [&](const char* precision) {
     const auto predicted =
-        PredictPlan(model, {8, 2048, *ParsePrecision(precision)}, cluster, *ParsePlanText("tp=8,mbs=2"));
+        PredictPlan({{model, {8, 2048, *ParsePrecision(precision)}, cluster}, *ParsePlanText("tp=8,mbs=2")});
     EXPECT_TRUE(predicted.ok()) << predicted.status();
     return predicted->prediction.step_time_s;
   };

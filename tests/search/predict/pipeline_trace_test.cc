@@ -17,7 +17,7 @@ namespace {
 Predictor PredictorOf(const std::string& cluster, std::int64_t global_batch) {
   ModelSpec model = *ModelPreset("gpt2-124m");
   FillDefaults(model);
-  return *Predictor::Create(model, {global_batch, 1024, *ParsePrecision("bf16")}, *PresetCluster(cluster));
+  return *Predictor::Create({model, {global_batch, 1024, *ParsePrecision("bf16")}, *PresetCluster(cluster)});
 }
 
 // The times of one pipeline are those that the trace of all ranks has for it.

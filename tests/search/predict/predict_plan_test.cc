@@ -35,12 +35,11 @@ ClusterSpec WithHost(const char* preset, double host_op_s) {
 }
 
 // By default the host takes no time to issue an op.
-struct Question {
-  ModelSpec model = Model("gpt2-124m");
-  Workload workload = {64, 1024, *ParsePrecision("bf16")};
-  ClusterSpec cluster = WithHost("a100-80gb-sxm:1x8", 0);
+struct Question : Problem {
+  Question()
+      : Problem{Model("gpt2-124m"), {64, 1024, *ParsePrecision("bf16")}, WithHost("a100-80gb-sxm:1x8", 0)} {}
   absl::StatusOr<PlanPrediction> operator()(const char* plan) const {
-    return PredictPlan(model, workload, cluster, *ParsePlanText(plan));
+    return PredictPlan({*this, *ParsePlanText(plan)});
   }
 };
 
@@ -63,7 +62,7 @@ TEST(PredictPlan, ByMeasuredOpTimes) {
   const Question ask;
   const ParallelPlan plan = *ParsePlanText("tp=2,pp=2,dp=2,mbs=2");
   const auto by = [&](std::shared_ptr<const OpTimeModel> times) {
-    auto predictor = Predictor::Create(ask.model, ask.workload, ask.cluster, 0,
+    auto predictor = Predictor::Create(ask, 0,
                                        {.times = std::move(times),
                                         .device_overhead_bytes = 12345,
                                         .sigma = [](const ParallelPlan& of, const Breakdown& step) {
@@ -94,7 +93,7 @@ TEST(PredictPlan, FeasiblePlansLeaveTheMargin) {
   const Question ask;
   const ParallelPlan plan = *ParsePlanText("tp=2,pp=2,dp=2,mbs=2");
   const auto with = [&](double margin) {
-    auto predictor = Predictor::Create(ask.model, ask.workload, ask.cluster, margin);
+    auto predictor = Predictor::Create(ask, margin);
     EXPECT_TRUE(predictor.ok()) << predictor.status();
     EXPECT_EQ(predictor->costs().memory_margin(), margin);
     return predictor->Predict(plan)->prediction;
@@ -109,7 +108,7 @@ TEST(PredictPlan, FeasiblePlansLeaveTheMargin) {
   EXPECT_EQ(tight.step_time_s, none.step_time_s);
   EXPECT_THAT(tight.reason, AllOf(HasSubstr("less than the memory margin of "), HasSubstr(" a rank has free"),
                                   HasSubstr("the largest region")));
-  EXPECT_FALSE(Predictor::Create(ask.model, ask.workload, ask.cluster, 1).ok());
+  EXPECT_FALSE(Predictor::Create(ask, 1).ok());
 }
 
 // On one GPU, a recomputing GPT-2 layer has 24 ops (7 forward, 6 recomputed, 11 backward), in 12 layers.
@@ -237,7 +236,7 @@ TEST(PredictPlan, HugeStepsUseTheClosedFormWithANote) {
 
 TEST(Predictor, TracesEveryRank) {
   const Question ask;
-  auto predictor = Predictor::Create(ask.model, ask.workload, ask.cluster);
+  auto predictor = Predictor::Create(ask);
   ASSERT_TRUE(predictor.ok()) << predictor.status();
   const auto trace = predictor->TraceOf(*ParsePlanText("tp=2,pp=2,dp=2,mbs=8"));
   ASSERT_TRUE(trace.ok()) << trace.status();
@@ -247,7 +246,7 @@ TEST(Predictor, TracesEveryRank) {
   EXPECT_EQ(trace->step.rows.size(), actions) << "every action has its row";
   auto huge = ask.workload;
   huge.global_batch = 1 << 20;
-  auto large = Predictor::Create(ask.model, huge, ask.cluster);
+  auto large = Predictor::Create({ask.model, huge, ask.cluster});
   const auto status = large->TraceOf(*ParsePlanText("pp=4,dp=2,mbs=1")).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
 }
@@ -263,8 +262,9 @@ TEST(Throughput, ModelFlopsUtilisationAsPublished) {
   model.vocab = 51200;
   model.max_seq_len = 2048;
   FillDefaults(model);
-  const Throughput rates = ThroughputOf(model, {4, 2048, *ParsePrecision("bf16")},
-                                        *PresetCluster("a100-80gb-sxm:1x8"), *ParsePlanText("tp=8"), 1.10);
+  const Throughput rates =
+      ThroughputOf({model, {4, 2048, *ParsePrecision("bf16")}, *PresetCluster("a100-80gb-sxm:1x8")},
+                   *ParsePlanText("tp=8"), 1.10);
   ASSERT_TRUE(rates.mfu);
   EXPECT_NEAR(*rates.mfu, 0.415, 0.005);
   EXPECT_DOUBLE_EQ(rates.tokens_per_s, 4 * 2048 / 1.10);

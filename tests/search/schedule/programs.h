@@ -24,8 +24,8 @@ inline ModelSpec ModelOfStages(const ParallelPlan& plan, bool tied = true) {
 inline Program Make(const ParallelPlan& plan, std::int64_t microbatches, bool tied = true) {
   const ModelSpec model = ModelOfStages(plan, tied);
   const Workload workload{.global_batch = plan.dp * microbatches, .seq_len = 8, .precision = {}};
-  EXPECT_FALSE(FindIllegality(model, workload, RankCount(plan), plan));
-  return Lower(model, workload, plan);
+  EXPECT_FALSE(FindIllegality({model, workload, plan}, RankCount(plan)));
+  return Lower({model, workload, plan});
 }
 
 inline Program Make(std::int64_t tp, std::int64_t pp, std::int64_t dp, std::int64_t microbatches,

@@ -224,17 +224,17 @@ TEST(ValidateProgram, NormsOfHeadsAreSummedByAllRanksOfATensorGroup) {
                                  [](const Action& a) { return a.kind == ActionKind::kSumNormGradients; });
     });
   };
-  EXPECT_EQ(sums(Lower(model, workload, plan)), 0);
+  EXPECT_EQ(sums(Lower({model, workload, plan})), 0);
   model.qk_norm = QkNorm::kFull;
-  EXPECT_EQ(sums(Lower(model, workload, plan)), 0) << "their weights are split like the heads";
+  EXPECT_EQ(sums(Lower({model, workload, plan})), 0) << "their weights are split like the heads";
   model.qk_norm = QkNorm::kHead;
-  EXPECT_EQ(sums(Lower(model, workload, {})), 0) << "one rank has all heads";
-  Program program = Lower(model, workload, plan);
+  EXPECT_EQ(sums(Lower({model, workload, {}})), 0) << "one rank has all heads";
+  Program program = Lower({model, workload, plan});
   EXPECT_EQ(sums(program), 2);
   EXPECT_TRUE(ValidateProgram(program).ok()) << ValidateProgram(program);
   ModelSpec plain = model;
   plain.qk_norm = QkNorm::kNone;
-  program.ranks[1] = Lower(plain, workload, plan).ranks[1];
+  program.ranks[1] = Lower({plain, workload, plan}).ranks[1];
   EXPECT_THAT(std::string(ValidateProgram(program).message()),
               AllOf(HasSubstr("rank 1"), HasSubstr("NORMS is missing, but rank 0 has it")));
 }

@@ -23,9 +23,9 @@ TEST(LocalDims, Gpt2OnOneRank) {
                            .ffn = 3072,
                            .fc = 3072,
                            .vocab = 50304};
-  EXPECT_EQ(
-      LocalDimsOf(*ModelPreset("gpt2-124m"), {.global_batch = 8, .seq_len = 1024}, {{}, {.micro_batch = 8}}),
-      expected);
+  EXPECT_EQ(LocalDimsOf(
+                {*ModelPreset("gpt2-124m"), {.global_batch = 8, .seq_len = 1024}, {{}, {.micro_batch = 8}}}),
+            expected);
 }
 
 // Brown et al. 2020, table 2.1. Over 8 ranks the 50,257 tokens are padded to the 51,200 of Narayanan et al.
@@ -45,8 +45,9 @@ TEST(LocalDims, Gpt3OverEightRanks) {
                            .ffn = 6144,
                            .fc = 6144,
                            .vocab = 6400};
-  EXPECT_EQ(LocalDimsOf(*ModelPreset("gpt3-175b"), {.global_batch = 1536, .seq_len = 2048},
-                        {{.tp = 8, .pp = 16, .dp = 6}, {.micro_batch = 2}}),
+  EXPECT_EQ(LocalDimsOf({*ModelPreset("gpt3-175b"),
+                         {.global_batch = 1536, .seq_len = 2048},
+                         {{.tp = 8, .pp = 16, .dp = 6}, {.micro_batch = 2}}}),
             expected);
 }
 
@@ -68,7 +69,7 @@ TEST(LocalDims, Llama3OverEightRanks) {
                            .fc = 7168,
                            .vocab = 16128};
   EXPECT_EQ(
-      LocalDimsOf(*ModelPreset("llama3-70b"), {.global_batch = 64, .seq_len = 8192}, {{.tp = 8, .dp = 2}}),
+      LocalDimsOf({*ModelPreset("llama3-70b"), {.global_batch = 64, .seq_len = 8192}, {{.tp = 8, .dp = 2}}}),
       expected);
 }
 
@@ -79,7 +80,7 @@ TEST(LocalDims, OwnRowsAndMessages) {
   const auto dims = [&](bool sequence_parallel, bool scatter_gather) {
     ParallelPlan plan{{.tp = 4, .pp = 2}, {.micro_batch = 3, .sequence_parallel = sequence_parallel}};
     plan.scatter_gather = scatter_gather;
-    return LocalDimsOf(model, {.global_batch = 6, .seq_len = 12}, plan);
+    return LocalDimsOf({model, {.global_batch = 6, .seq_len = 12}, plan});
   };
   EXPECT_EQ(dims(false, false).rows, 36);
   EXPECT_EQ(dims(false, false).message, 180);
@@ -88,7 +89,7 @@ TEST(LocalDims, OwnRowsAndMessages) {
   EXPECT_EQ(dims(true, true).message, 45) << "nothing to scatter";
   ParallelPlan odd{{.tp = 4, .pp = 2}};
   odd.scatter_gather = true;
-  EXPECT_EQ(LocalDimsOf(model, {.global_batch = 1, .seq_len = 1}, odd).message, 8)
+  EXPECT_EQ(LocalDimsOf({model, {.global_batch = 1, .seq_len = 1}, odd}).message, 8)
       << "5, in four equal parts";
 }
 

@@ -18,7 +18,7 @@ using Kind = ParameterKind;
 
 ParameterShape PresetShape(Kind kind, const std::string& model, std::int64_t tp) {
   const ModelSpec spec = *ModelPreset(model);
-  return ShapeOf(kind, spec, LocalDimsOf(spec, {.global_batch = 1, .seq_len = 128}, {{.tp = tp}}));
+  return ShapeOf(kind, spec, LocalDimsOf({spec, {.global_batch = 1, .seq_len = 128}, {{.tp = tp}}}));
 }
 
 std::int64_t Product(const ParameterDims& dims) {
@@ -81,7 +81,7 @@ TEST(ParameterShape, Llama3OverFourRanks) {
 TEST(ParameterShape, NormsOfQueriesAndKeysOverFourRanks) {
   ModelSpec model = *ModelPreset("llama3-8b");
   const auto shape = [&](Kind kind) {
-    return ShapeOf(kind, model, LocalDimsOf(model, {.global_batch = 1, .seq_len = 128}, {{.tp = 4}}));
+    return ShapeOf(kind, model, LocalDimsOf({model, {.global_batch = 1, .seq_len = 128}, {{.tp = 4}}}));
   };
   model.qk_norm = QkNorm::kHead;
   const ParameterShape of_head{

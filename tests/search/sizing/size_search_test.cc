@@ -135,7 +135,7 @@ TEST(SizeSpace, HoldsNearlyTheFastestPlans) {
     if (model.hidden != 2048 && model.hidden != 5120) continue;
     const auto sized = TryModel(question, model);
     ASSERT_TRUE(sized.ok()) << sized.status();
-    auto loop = SearchLoop::Create(model, sized->workload, question.cluster, {}, {.predict_only = true});
+    auto loop = SearchLoop::Create({model, sized->workload, question.cluster}, {}, {.predict_only = true});
     ASSERT_TRUE(loop.ok()) << loop.status();
     const auto times = ClusterOpTimes::Create(question.cluster, question.precision);
     ASSERT_TRUE(times.ok()) << times.status();

@@ -125,7 +125,7 @@ struct BruteForce {
       canonical.split = plan.split;
       canonical.split_layers = plan.split_layers;
     }
-    const std::optional<IllegalReason> reason = FindIllegality(model, workload, ranks, canonical);
+    const std::optional<IllegalReason> reason = FindIllegality({model, workload, canonical}, ranks);
     if (reason) {
       illegal.emplace(canonical, *reason);
     } else {

@@ -77,7 +77,7 @@ TEST(FrameworkSpace, HoldsThePlansThatTheRulesLeave) {
         const Workload workload = SmallWorkload(precision);
         std::vector<ParallelPlan> expected;
         for (const ParallelPlan& plan : all) {
-          if (WhyNotExpressible(FrameworkRules(framework), {model, workload, kRanks, plan}).empty())
+          if (WhyNotExpressible(FrameworkRules(framework), {{model, workload, plan}, kRanks}).empty())
             expected.push_back(plan);
         }
         ASSERT_FALSE(expected.empty());
@@ -105,7 +105,7 @@ TEST(FrameworkSpace, CountsAtOnceWhatItVisitsIfAsked) {
       EXPECT_TRUE(seen.insert(plan).second) << "twice: " << PlanText(plan);
       if (reason == IllegalReason::kNotExpressible) {
         ++inexpressible;
-        EXPECT_NE(WhyNotExpressible(FrameworkRules(framework), {model, workload, kRanks, plan}), "")
+        EXPECT_NE(WhyNotExpressible(FrameworkRules(framework), {{model, workload, plan}, kRanks}), "")
             << PlanText(plan);
       }
       return true;
@@ -189,8 +189,8 @@ TEST(FrameworkRules, DependOnNoOtherOptions) {
         for (const std::string_view name : rule.reads) FindPlanOption(name)->copy(plan, mixed);
         for (const std::string_view precision : {"bf16", "fp32"}) {
           const Workload workload = SmallWorkload(precision);
-          EXPECT_EQ(rule.broken({model, workload, kRanks, mixed}),
-                    rule.broken({model, workload, kRanks, plan}))
+          EXPECT_EQ(rule.broken({{model, workload, mixed}, kRanks}),
+                    rule.broken({{model, workload, plan}, kRanks}))
               << framework << ' ' << rule.name << ' ' << PlanText(plan);
         }
       }

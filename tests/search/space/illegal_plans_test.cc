@@ -102,7 +102,7 @@ TEST(SearchSpace, VisitsIllegalPlansIfAsked) {
           },
           {},
           [&](const ParallelPlan& plan, IllegalReason reason) {
-            EXPECT_EQ(FindIllegality(model, workload, 8, plan), reason) << PlanText(plan);
+            EXPECT_EQ(FindIllegality({model, workload, plan}, 8), reason) << PlanText(plan);
             EXPECT_TRUE(illegal.insert(plan).second) << "twice: " << PlanText(plan);
             return ++visited < most;
           });

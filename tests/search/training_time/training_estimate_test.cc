@@ -13,7 +13,7 @@ namespace {
 class EstimateTrainingTest : public testing::Test {
  protected:
   TrainingEstimate Of(const TrainingTerms& terms, double step_time_s = 2) const {
-    return EstimateTraining(terms, model_, workload_, cluster_, step_time_s);
+    return EstimateTraining(terms, {model_, workload_, cluster_}, step_time_s);
   }
 
   const ModelSpec model_ = *ModelPreset("gpt3-175b");
@@ -39,7 +39,7 @@ TEST_F(EstimateTrainingTest, GivesTheDaysOfPublishedRuns) {
     const double tokens = static_cast<double>(workload.global_batch) * 2048;
     const double step_time_s = 8 * tokens * static_cast<double>(ParameterCount(model)) /
                                (static_cast<double>(RankCount(cluster)) * run.flops_per_gpu_s);
-    const auto estimate = EstimateTraining({.tokens = run.tokens}, model, workload, cluster, step_time_s);
+    const auto estimate = EstimateTraining({.tokens = run.tokens}, {model, workload, cluster}, step_time_s);
     EXPECT_NEAR(*estimate.days, run.days, 0.5) << run.model;
   }
 }

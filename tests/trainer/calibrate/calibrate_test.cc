@@ -37,10 +37,10 @@ void ExpectTimes(const std::vector<OpTime>& times, const std::vector<OpDesc>& op
 // Returns every op of a step under a plan, each once.
 std::vector<OpDesc> OpsOf(const TrainConfig& c) {
   std::set<OpDesc> ops;
-  const Program program = Lower(c.model, c.workload, c.plan);
+  const Program program = Lower(c);
   for (std::int64_t stage = 0; stage < c.plan.pp; ++stage) {
     for (const Action& action : program.ranks[stage * c.plan.tp * c.plan.dp]) {
-      for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, stage, action)) ops.insert(op);
+      for (const OpDesc& op : ActionOps(c, stage, action)) ops.insert(op);
     }
   }
   return {ops.begin(), ops.end()};

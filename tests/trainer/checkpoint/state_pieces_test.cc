@@ -31,7 +31,7 @@ RankShape ShapeUnder(const ModelSpec& model, const std::string& plan_text, std::
   workload.precision = *ParsePrecision("fp64");
   ParallelPlan plan = *ParsePlanText(plan_text);
   plan.split = SplitMode::kEven;
-  return MakeRankShape(model, workload, plan, rank);
+  return MakeRankShape({model, workload, plan}, rank);
 }
 
 // Returns a parameter's elements as their positions in the whole parameter, in the order of the rank's part;

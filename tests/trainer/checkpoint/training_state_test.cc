@@ -122,7 +122,7 @@ TEST_F(State, IsWhatWasSavedToTheLastBit) {
 class OneRank {
  public:
   explicit OneRank(const TrainConfig& c)
-      : shape_(MakeRankShape(c.model, c.workload, c.plan, 0)),
+      : shape_(MakeRankShape(c, 0)),
         device_(CreateCpuDevice()),
         arena_(*device_),
         layout_(shape_, std::vector<int>(shape_.chunks.size(), 1), arena_),

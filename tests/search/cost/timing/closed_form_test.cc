@@ -83,8 +83,8 @@ TEST(CostModel, EstimatesHugeProgramsByTheBound) {
   ParallelPlan plan{{.pp = 256}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}};
   plan.split = SplitMode::kExplicit;
   for (int stage = 0; stage < 512; ++stage) plan.split_layers.push_back(stage % 256 < 244 ? 2 : 1);
-  ASSERT_TRUE(CheckLegal(model, workload, 256, plan).ok()) << CheckLegal(model, workload, 256, plan);
-  CostModel costs(model, workload, LocalRanks(256), std::make_shared<const NominalTimes>());
+  ASSERT_TRUE(CheckLegal({model, workload, plan}, 256).ok()) << CheckLegal({model, workload, plan}, 256);
+  CostModel costs({model, workload, LocalRanks(256)}, std::make_shared<const NominalTimes>());
   const double estimate = costs.Estimate(plan).step_time_s;
   const double bound = ClosedForm(costs.CostsOf(plan), plan.schedule, 512, 1).Total();
   EXPECT_EQ(estimate, bound);

@@ -37,7 +37,7 @@ ParallelPlan Pipeline(std::int64_t pp, Schedule schedule, std::int64_t virtual_s
 }
 
 double StepTime(const ParallelPlan& plan, std::int64_t microbatches, const Times& times) {
-  const Program program = Lower(SmallGpt(StageCount(plan)), Fp32(microbatches * plan.dp, 16), plan);
+  const Program program = Lower({SmallGpt(StageCount(plan)), Fp32(microbatches * plan.dp, 16), plan});
   const auto step = TraceProgram(program, Uniform(times));
   EXPECT_TRUE(step.ok()) << step.status();
   return step.ok() ? step->step_time_s : -1;
@@ -112,7 +112,7 @@ TEST(ProgramTimer, MessagesThatDominate) {
 TEST(ProgramTimer, CollectivesWaitForAllRanks) {
   ParallelPlan plan;
   plan.dp = 2;
-  const Program program = Lower(SmallGpt(2), Fp32(4, 16), plan);
+  const Program program = Lower({SmallGpt(2), Fp32(4, 16), plan});
   // Rank 1 is slow: 2 * (1 + 10) against 2 * (1 + 2); then reduction 5, scalars 1, update 3.
   const auto step = TraceProgram(program, [](std::int32_t rank, const Action& action) -> double {
     switch (action.kind) {
@@ -145,7 +145,7 @@ TEST_P(Rows, FollowProgramAndLanes) {
   ParallelPlan plan = GetParam();
   plan.dp = 2;
   plan.tp = 2;
-  const Program program = Lower(SmallGpt(8), Fp32(16, 16), plan);
+  const Program program = Lower({SmallGpt(8), Fp32(16, 16), plan});
   const auto step = TraceProgram(program, Uniform({.message = 0.25, .rest = 0.1}));
   ASSERT_TRUE(step.ok()) << step.status();
   std::size_t next = 0;
@@ -174,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(ProgramTimer, Rows,
 
 // Stages of one rank may differ: two ranks of two stages, two microbatches, and only stage 2 is slow.
 TEST(ProgramTimer, StagesOfARankOnTheirOwn) {
-  const Program program = Lower(SmallGpt(4), Fp32(2, 16), Pipeline(2, Schedule::kInterleaved, 2));
+  const Program program = Lower({SmallGpt(4), Fp32(2, 16), Pipeline(2, Schedule::kInterleaved, 2)});
   const auto step = TraceProgram(program, [](std::int32_t, const Action& action) -> double {
     if (action.kind == ActionKind::kForward) return action.stage == 2 ? 10 : 1;
     if (action.kind == ActionKind::kBackward) return action.stage == 2 ? 20 : 2;

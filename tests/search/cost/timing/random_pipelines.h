@@ -30,7 +30,7 @@ inline Breakdown ClosedForm(const PipelineCosts& costs, Schedule schedule, std::
 
 // A program of the pipeline alone, whose ranks are the pipeline's (dp = 1) or twice as many.
 inline Program ProgramOf(const ParallelPlan& plan, std::int64_t microbatches) {
-  return Lower(SmallGpt(StageCount(plan)), Fp32(plan.dp * microbatches, 16), plan);
+  return Lower({SmallGpt(StageCount(plan)), Fp32(plan.dp * microbatches, 16), plan});
 }
 
 // A pipeline of stages as unequal as they come: each time drawn from a range of six to one, messages as long

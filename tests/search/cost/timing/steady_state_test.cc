@@ -227,7 +227,8 @@ TEST(SteadyState, IsThatOfTracedPrograms) {
     SteadyPipeline p = i % 20 == 0 ? LargeModel(random, schedule) : RandomSteadyPipeline(random, schedule);
     p.microbatches = std::min<std::int64_t>(p.microbatches, 10 * p.plan.pp);
     if (schedule != Schedule::kInterleaved && i % 5 == 0) p.microbatches = random.Between(1, 2 * p.plan.pp);
-    const Program program = Lower(test::SmallGpt(StageCount(p.plan)), test::Fp32(p.microbatches, 16), p.plan);
+    const Program program =
+        Lower({test::SmallGpt(StageCount(p.plan)), test::Fp32(p.microbatches, 16), p.plan});
     const TimedStep step = TimeAsTheWhole(p, i);
     ExpectSame(step, TracedTimes(program, p.Durations()), 1e-10, i);
     if (HasFailure()) return;

@@ -39,7 +39,7 @@ TEST(Regret, ReadmeExampleMeasuresFewPlans) {
   ModelSpec tiny = SmallGpt(4, 128, 4, 1024);
   std::int64_t measured = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    auto loop = SearchLoop::Create(tiny, Fp32(48, 64), LocalRanks(4), {{"p2p_overlap", {"0"}}}, {});
+    auto loop = SearchLoop::Create({tiny, Fp32(48, 64), LocalRanks(4)}, {{"p2p_overlap", {"0"}}}, {});
     ASSERT_TRUE(loop.ok()) << loop.status();
     ASSERT_TRUE(loop->SetCalibration(SyntheticDevice().Measure(loop->CalibrationOps()), 0).ok());
     HiddenTruth truth(loop->Ranking(kAll), 300 + seed);

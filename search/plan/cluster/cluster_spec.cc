@@ -1,4 +1,4 @@
-#include "search/plan/cluster_spec.h"
+#include "search/plan/cluster/cluster_spec.h"
 
 #include <algorithm>
 #include <cmath>

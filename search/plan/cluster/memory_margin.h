@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "search/plan/cluster_spec.h"
+#include "search/plan/cluster/cluster_spec.h"
 
 namespace autocfg {
 

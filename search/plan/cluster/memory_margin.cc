@@ -1,4 +1,4 @@
-#include "search/plan/memory_margin.h"
+#include "search/plan/cluster/memory_margin.h"
 
 #include <cmath>
 
