@@ -12,7 +12,7 @@
 #include "autocfg/v1/worker_service.pb.h"
 #include "cli/input/devices.h"
 #include "search/plan/cluster/cluster_spec.h"
-#include "search/plan/engine_device.h"
+#include "search/plan/cluster/engine_device.h"
 
 namespace autocfg::cli {
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/nvml/gpus.h"
-#include "search/plan/engine_device.h"
+#include "search/plan/cluster/engine_device.h"
 
 namespace autocfg::cli {
 

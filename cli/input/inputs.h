@@ -13,7 +13,7 @@
 #include "cli/input/devices.h"
 #include "kernels/nvml/gpus.h"
 #include "search/plan/cluster/cluster_spec.h"
-#include "search/plan/engine_device.h"
+#include "search/plan/cluster/engine_device.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"

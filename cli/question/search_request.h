@@ -13,7 +13,7 @@
 #include "cli/input/training_options.h"
 #include "cli/report/results_json.h"
 #include "kernels/nvml/gpus.h"
-#include "search/plan/engine_device.h"
+#include "search/plan/cluster/engine_device.h"
 #include "worker/engines/engine_file.h"
 
 namespace autocfg::cli {

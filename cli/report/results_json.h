@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
 #include "nlohmann/json.hpp"
-#include "search/plan/engine_device.h"
+#include "search/plan/cluster/engine_device.h"
 #include "search/plan/run.h"
 
 namespace autocfg::cli {

@@ -10,7 +10,7 @@
 #include "autocfg/v1/trainer.pb.h"
 #include "cli/train/step_log.h"
 #include "nlohmann/json.hpp"
-#include "search/plan/engine_device.h"
+#include "search/plan/cluster/engine_device.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/workload.h"
 

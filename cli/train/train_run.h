@@ -16,7 +16,7 @@
 #include "kernels/nvml/gpus.h"
 #include "search/cost/op_times/op_time_model.h"
 #include "search/plan/cluster/cluster_spec.h"
-#include "search/plan/engine_device.h"
+#include "search/plan/cluster/engine_device.h"
 
 namespace autocfg::cli {
 

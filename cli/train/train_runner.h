@@ -2,7 +2,7 @@
 #pragma once
 
 #include "autocfg/v1/worker_service.pb.h"
-#include "search/plan/engine_device.h"
+#include "search/plan/cluster/engine_device.h"
 #include "search/plan/run_view.h"
 
 namespace autocfg::cli {

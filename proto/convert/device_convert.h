@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "autocfg/v1/worker_service.pb.h"
-#include "search/plan/engine_device.h"
+#include "search/plan/cluster/engine_device.h"
 
 namespace autocfg {
 

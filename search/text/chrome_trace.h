@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "search/plan/engine_device.h"
+#include "search/plan/cluster/engine_device.h"
 #include "search/plan/rank_mesh.h"
 #include "search/schedule/action.h"
 #include "search/schedule/program.h"

@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
-#include "search/plan/engine_device.h"
+#include "search/plan/cluster/engine_device.h"
 #include "server/names/names.h"
 #include "server/services/list_page.h"
 #include "server/services/parked_reactor.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "search/plan/engine_device.h"
+#include "search/plan/cluster/engine_device.h"
 
 namespace autocfg::server {
 

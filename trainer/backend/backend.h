@@ -9,7 +9,7 @@
 #include "kernels/device.h"
 #include "kernels/op_log.h"
 #include "kernels/ops.h"
-#include "search/plan/engine_device.h"
+#include "search/plan/cluster/engine_device.h"
 #include "trainer/backend/step_clock.h"
 #include "trainer/comm/comm_world.h"
 #include "trainer/comm/rendezvous.h"

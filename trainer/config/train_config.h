@@ -9,7 +9,7 @@
 
 #include "autocfg/v1/trainer.pb.h"
 #include "search/ops/op_desc.h"
-#include "search/plan/engine_device.h"
+#include "search/plan/cluster/engine_device.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/rank_mesh.h"

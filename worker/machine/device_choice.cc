@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "proto/gpu_engine_file.h"
-#include "search/plan/engine_device.h"
+#include "search/plan/cluster/engine_device.h"
 #include "worker/machine/inventory.h"
 
 namespace autocfg::worker {

@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "base/fields.h"
 #include "search/plan/cluster/calibration.h"
+#include "search/plan/cluster/engine_device.h"
 #include "search/plan/cluster/engine_profile.h"
-#include "search/plan/engine_device.h"
 
 namespace autocfg {
 

@@ -1,4 +1,4 @@
-#include "search/plan/engine_device.h"
+#include "search/plan/cluster/engine_device.h"
 
 #include <algorithm>
 #include <iterator>
