@@ -258,12 +258,6 @@ absl::StatusOr<Precision> LoadPlannedPrecision(const std::string& text) {
   return *precision;
 }
 
-absl::StatusOr<Precision> LoadPredictedPrecision(const std::string& text, const ClusterSpec& cluster) {
-  const auto precision = ParsePrecision(text.empty() ? DefaultPredictedPrecision(cluster) : text);
-  if (!precision) return absl::InvalidArgumentError("--precision: " + UnknownPrecision(text));
-  return *precision;
-}
-
 absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text) {
   absl::StatusOr<ParallelPlan> plan;
   if (text.starts_with('{')) {

@@ -60,10 +60,6 @@ absl::StatusOr<Precision> LoadPrecision(const std::string& text);
 absl::StatusOr<Precision> LoadGpuPrecision(const std::string& text);
 // Parses a precision for the dry device: any of the four; fp32 if empty.
 absl::StatusOr<Precision> LoadPlannedPrecision(const std::string& text);
-// Parses a precision for predictions: any that ParsePrecision accepts. If empty, DefaultPredictedPrecision
-// (search/question/prediction_question.h).
-absl::StatusOr<Precision> LoadPredictedPrecision(const std::string& text, const ClusterSpec& cluster);
-
 // LoadPlan parses the text form or a JSON object. CheckPlan returns the plan complete and in canonical form,
 // if the engine runs it for this model and workload on at most `max_ranks` ranks. An illegal plan is
 // InvalidArgument with the reason.

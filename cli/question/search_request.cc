@@ -20,10 +20,9 @@
 #include "proto/rpc/duration.h"
 #include "search/frameworks/framework_rules.h"
 #include "search/predict/predict_plan.h"
-#include "search/question/prediction_question.h"
+#include "search/question/defaults.h"
 #include "search/space/search_space.h"
 #include "search/text/engines.h"
-#include "search/text/typical_figures.h"
 #include "server/store/turns/fair_share.h"
 #include "server/studies/search_problem.h"
 #include "worker/machine/inventory.h"
@@ -196,18 +195,9 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* all, SearchRe
                                                           : ChooseDevice(asked, args.precision));
   question.device = device.engine;
   question.notes.insert(question.notes.end(), device.notes.begin(), device.notes.end());
-  question.notes.insert(question.notes.end(), question.cluster.read_as.begin(),
-                        question.cluster.read_as.end());
   AUTOCFG_ASSIGN_OR_RETURN(const auto engine, LoadEngine(args, pool, request));
-  question.cluster.engine = engine;
-  if (IsDescribed(question)) {
-    if (std::string note = CalibratedEngineNote(question.cluster); !note.empty())
-      question.notes.push_back(std::move(note));
-    if (std::string note = PrecisionNote(question.cluster); args.precision.empty() && !note.empty())
-      question.notes.push_back(std::move(note));
-    if (std::string note = AssumeTypicalFigures(question.cluster); !note.empty())
-      question.notes.push_back(std::move(note));
-  } else {
+  const bool described = IsDescribed(question);
+  if (!described) {
     const bool local_gpus = question.cluster.local && UsesGpus(device.engine);
     cluster = pooled            ? PoolCluster(*pool, device, args.cluster)
               : local_gpus      ? LoadCluster(args.cluster, device.machine)
@@ -215,14 +205,16 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* all, SearchRe
                                 : MeasuredHere(args.cluster, question.cluster, device);
     if (!cluster.ok()) return cluster.status();
     question.cluster = *std::move(cluster);
-    question.cluster.engine = engine;
-    if (std::string note = AssumeTypicalLinkFigures(question.cluster); !note.empty())
-      question.notes.push_back(std::move(note));
+    const auto runs_in =
+        UsesGpus(device.engine) ? LoadGpuPrecision(args.precision) : LoadPrecision(args.precision);
+    AUTOCFG_RETURN_IF_ERROR(runs_in.status());
   }
-  AUTOCFG_ASSIGN_OR_RETURN(precision, IsDescribed(question)
-                                          ? LoadPredictedPrecision(args.precision, question.cluster)
-                                      : UsesGpus(device.engine) ? LoadGpuPrecision(args.precision)
-                                                                : LoadPrecision(args.precision));
+  question.cluster.engine = engine;
+  const auto resolved =
+      ResolveDefaults("", args.precision, described ? DeviceTimes::kPredicted : DeviceTimes::kMeasured,
+                      question.cluster, question.notes);
+  if (!resolved.ok()) return OfOption(resolved.status(), args.cluster);
+  precision = *resolved;
   if (pool != nullptr) {
     if (!question.cluster.local && !IsDescribed(question))
       request.spec.set_machine_ranks(SlotsOf(*pool, question.device));

@@ -31,9 +31,8 @@
 #include "search/cost/split.h"
 #include "search/frameworks/framework_file.h"
 #include "search/plan/plan_text.h"
-#include "search/question/prediction_question.h"
+#include "search/question/defaults.h"
 #include "search/schedule/program.h"
-#include "search/text/typical_figures.h"
 #include "worker/machine/inventory.h"
 
 namespace autocfg::cli {
@@ -61,8 +60,6 @@ absl::StatusOr<std::optional<ClusterSpec>> LoadEmulated(const TrainArgs& args, E
   const std::string name = args.cluster.empty() ? DefaultEmulated(plan) : args.cluster;
   AUTOCFG_ASSIGN_OR_RETURN(auto cluster, LoadDescribedCluster(name));
   if (args.cluster.empty()) notes.push_back(fmt::format("no --cluster is given; emulating {}", name));
-  notes.insert(notes.end(), cluster.read_as.begin(), cluster.read_as.end());
-  if (std::string note = AssumeTypicalFigures(cluster); !note.empty()) notes.push_back(std::move(note));
   return cluster;
 }
 
@@ -90,12 +87,11 @@ absl::StatusOr<Precision> LoadRunPrecision(const TrainArgs& args, const std::opt
   const bool of_input = args.precision.empty() && input;
   const std::string name = of_input ? std::string(Name(input->workload.precision)) : args.precision;
   switch (run.device) {
-    case EngineDevice::kPaced:
-      if (name.empty()) {
-        if (std::string note = PrecisionNote(*run.emulated); !note.empty())
-          run.notes.push_back(std::move(note));
-      }
-      return LoadPredictedPrecision(name, *run.emulated);
+    case EngineDevice::kPaced: {
+      const auto precision = ResolveDefaults("", name, DeviceTimes::kPredicted, *run.emulated, run.notes);
+      if (!precision.ok()) return OfOption(precision.status());
+      return precision;
+    }
     case EngineDevice::kDry: return LoadPlannedPrecision(name);
     case EngineDevice::kCuda: {
       auto precision = LoadGpuPrecision(name);

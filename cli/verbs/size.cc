@@ -18,12 +18,11 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
-#include "search/question/prediction_question.h"
+#include "search/question/defaults.h"
 #include "search/sizing/size_search.h"
 #include "search/text/cluster_json.h"
 #include "search/text/engines.h"
 #include "search/text/model_json.h"
-#include "search/text/typical_figures.h"
 
 namespace autocfg::cli {
 namespace {
@@ -83,17 +82,12 @@ absl::StatusOr<SizeAsked> LoadSize(const SizeArgs& args) {
   AUTOCFG_ASSIGN_OR_RETURN(const auto seq_len, LoadSeqLen(args.seq_len));
   question.seq_len = seq_len > 0 ? seq_len : kDefaultSeqLen;
   AUTOCFG_ASSIGN_OR_RETURN(question.cluster, LoadClusterOf(args.cluster, gpus));
-  absl::StatusOr<EngineProfile> engine = EngineNamed(args.engine);
-  if (!engine.ok()) return Where("--engine", engine.status(), "engine");
-  question.cluster.engine = *std::move(engine);
-  AUTOCFG_ASSIGN_OR_RETURN(question.precision, LoadPredictedPrecision(args.precision, question.cluster));
-  for (std::string note : {args.precision.empty() ? PrecisionNote(question.cluster) : std::string(),
-                           CalibratedEngineNote(question.cluster), AssumeTypicalFigures(question.cluster)}) {
-    if (!note.empty()) asked.notes.push_back(std::move(note));
-  }
+  const auto precision =
+      ResolveDefaults(args.engine, args.precision, DeviceTimes::kPredicted, question.cluster, asked.notes);
+  if (!precision.ok()) return OfOption(precision.status(), args.cluster);
+  question.precision = *precision;
   for (std::string& note : UnitNotes(args.training)) asked.notes.push_back(std::move(note));
   AddUnitNote("--seq-len", base::Quantity::kSequenceLength, args.seq_len, asked.notes);
-  asked.notes.insert(asked.notes.end(), question.cluster.read_as.begin(), question.cluster.read_as.end());
   return asked;
 }
 

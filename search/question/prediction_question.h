@@ -17,24 +17,14 @@ namespace autocfg {
 // Returns the error for the cluster "local", which describes no machine to predict from.
 absl::Status LocalHasNoFigures();
 
-// Returns the precision that predictions use by default: bf16; fp16 on devices that have a rate in it and
-// none in bf16 (V100); fp32 on CPUs.
-std::string_view DefaultPredictedPrecision(const ClusterSpec& cluster);
-
-// Returns a note that the engine's figures of time do not act; empty if they do, or if it is our own.
-std::string CalibratedEngineNote(const ClusterSpec& cluster);
-
-// Returns a note on why the default precision is not bf16; empty if it is.
-std::string PrecisionNote(const ClusterSpec& cluster);
-
-// What a caller knows. Zero and empty values take defaults.
+// What a caller knows. Zero and empty values take defaults (defaults.h).
 struct QuestionParts {
-  ModelSpec model;      // sizes of zero take FillDefaults
-  ClusterSpec cluster;  // described; figures that it lacks take AssumeTypicalFigures
+  ModelSpec model;  // sizes of zero take FillDefaults
+  ClusterSpec cluster;
   std::int64_t global_batch = 0;
-  std::int64_t seq_len = 0;    // 0: the model's max_seq_len
-  std::string engine = {};     // empty: ours
-  std::string precision = {};  // empty: DefaultPredictedPrecision
+  std::int64_t seq_len = 0;  // 0: the model's max_seq_len
+  std::string engine = {};   // empty: ours
+  std::string precision = {};
   ParallelPlan plan = {};
   std::optional<double> memory_margin = {};  // empty: DefaultMemoryMargin
   bool measured = false;                     // the caller has op times of the cluster, which may be local

@@ -19,9 +19,9 @@
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/op_times/collective_model.h"
 #include "search/plan/cluster/memory_margin.h"
+#include "search/question/defaults.h"
 #include "search/schedule/program.h"
 #include "search/space/search_space.h"
-#include "search/text/typical_figures.h"
 
 namespace autocfg::server {
 namespace {
@@ -257,14 +257,6 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
       spec.predict_only() ? CheckPredictable(problem.model) : CheckEngineSupports(problem.model);
   if (!allowed.ok()) return In("model", allowed);
 
-  v1::Workload message = spec.workload();
-  if (message.seq_len() == 0) message.set_seq_len(problem.model.max_seq_len);
-  if (message.precision().empty()) message.set_precision(OnGpus(spec.cluster()) ? "bf16" : "fp32");
-  auto workload = FromProto(message);
-  if (!workload.ok()) return In("workload", workload.status());
-  problem.workload = *std::move(workload);
-  if (absl::Status status = Validate(problem.workload, problem.model); !status.ok())
-    return In("workload", status);
   auto cluster = FromProto(spec.cluster());
   if (!cluster.ok()) return In("cluster", cluster.status());
   problem.cluster = *std::move(cluster);
@@ -273,11 +265,21 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   problem.fresh = spec.fresh();
   AUTOCFG_ASSIGN_OR_RETURN(problem.device, MeasuringDevice(spec));
   problem.machine_ranks = spec.machine_ranks();
-  if (IsEmulated(problem.device) || problem.options.predict_only) {
-    AssumeTypicalFigures(problem.cluster);
-  } else {
-    AssumeTypicalLinkFigures(problem.cluster);
-  }
+  const bool predicted =
+      IsEmulated(problem.device) || (problem.options.predict_only && !problem.cluster.local);
+  std::vector<std::string> notes;  // the client makes its own
+  const auto precision =
+      ResolveDefaults("", spec.workload().precision(),
+                      predicted ? DeviceTimes::kPredicted : DeviceTimes::kMeasured, problem.cluster, notes);
+  if (!precision.ok()) return In("workload", precision.status());
+  v1::Workload message = spec.workload();
+  if (message.seq_len() == 0) message.set_seq_len(problem.model.max_seq_len);
+  message.set_precision(std::string(Name(*precision)));
+  auto workload = FromProto(message);
+  if (!workload.ok()) return In("workload", workload.status());
+  problem.workload = *std::move(workload);
+  if (absl::Status status = Validate(problem.workload, problem.model); !status.ok())
+    return In("workload", status);
   if (EvidenceOf(problem) == Evidence::kPaced) {
     // The paced device does not emulate it, and what is predicted is what is emulated.
     for (NodeGroup& group : problem.cluster.groups) group.device.efficiency.overlap_contention = 0;

@@ -50,11 +50,9 @@ std::int64_t MeasurableRanks(const SearchProblem& problem);
 //
 // - model: by FillDefaults
 // - seq_len: the model's max_seq_len
-// - precision: fp32 on CPUs, bf16 on GPUs
 // - device: cpu; cuda for `local` on GPUs
 // - memory_margin: DefaultMemoryMargin
-// - missing figures of a described cluster: by AssumeTypicalFigures if it is predicted or emulated, else only
-//   those of its links
+// - precision, and missing figures of a described cluster: by ResolveDefaults
 //
 // InvalidArgument names the field ("spec.model: ..."). Unimplemented names what the engine or the search does
 // not support yet.

@@ -209,18 +209,6 @@ TEST(LoadDescribedCluster, LocalHasNoFigures) {
   }
 }
 
-TEST(LoadPredictedPrecision, FollowsTheDevice) {
-  const auto gpus = LoadCluster("a100-80gb-sxm:1x8");
-  ASSERT_TRUE(gpus.ok()) << gpus.status();
-  EXPECT_EQ(*LoadPredictedPrecision("", *gpus), *ParsePrecision("bf16"));
-  EXPECT_EQ(*LoadPredictedPrecision("fp16", *gpus), *ParsePrecision("fp16"));
-  const ScratchDirectory dir;
-  const auto cpus = LoadCluster(CpuCluster(dir, 1, 2, 1000));
-  EXPECT_EQ(*LoadPredictedPrecision("", *cpus), *ParsePrecision("fp32"));
-  ExpectSays(LoadPredictedPrecision("fp4", *cpus).status(), {"--precision", "fp4"});
-  EXPECT_TRUE(LoadPredictedPrecision("fp8", *cpus)->fp8_products);
-}
-
 TEST(LoadPlan, TextAndJson) {
   EXPECT_EQ(*LoadPlan("tp=2,pp=1,dp=4,mbs=2"), *LoadPlan(R"({"tp": 2, "pp": 1, "dp": 4, "micro_batch": 2})"));
   for (const char* bad : {"tp", "tp=two", "tp=2,tp=2", "ttp=2", "{", "tp=-1", "schedule=none"}) {

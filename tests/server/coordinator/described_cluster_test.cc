@@ -79,6 +79,16 @@ TEST_F(DescribedCluster, GpuClustersAreMeasuredInSlicesOnEqualGpus) {
   EXPECT_NE(SpecFingerprint(ToProto(*problem)), SpecFingerprint(ToProto(*ParseSearchSpec(spec))));
 }
 
+// As the command line and request lines do (search/question/defaults.h).
+TEST_F(DescribedCluster, PredictedDevicesWithoutBf16TakeFp16) {
+  v1::SearchSpec spec = OnGpus();
+  *spec.mutable_cluster() = ToProto(*PresetCluster("v100-32gb-sxm:2x4"));
+  spec.set_predict_only(true);
+  const auto problem = ParseSearchSpec(spec);
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  EXPECT_EQ(Name(problem->workload.precision), "fp16");
+}
+
 TEST_F(DescribedCluster, LocalGpuClusterIsMeasuredOnGpus) {
   v1::SearchSpec spec = OnGpus();
   spec.mutable_cluster()->set_local(true);
