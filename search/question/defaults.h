@@ -1,5 +1,5 @@
-// What a question of a prediction or a search leaves open, resolved alike for the command line, request lines,
-// the API and studies. Pure, thread-safe.
+// What a question of a prediction or a search leaves open, resolved alike for the command line, request
+// lines, the API and studies. Pure, thread-safe.
 #pragma once
 
 #include <string>
@@ -16,10 +16,10 @@ namespace autocfg {
 enum class DeviceTimes { kMeasured, kPredicted };
 
 // Sets the engine (empty: it stays) and the figures that a described cluster lacks: all if devices are
-// predicted (AssumeTypicalFigures), else those of links alone. Returns the precision; if it is empty, bf16, or
-// fp32 on CPUs, or fp16 on predicted devices that have a rate in it and none in bf16 (V100). Appends notes on
-// what was assumed and read otherwise than written. InvalidArgument about an option of "request": an unknown
-// engine or precision.
+// predicted (AssumeTypicalFigures), else those of links alone. Returns the precision; if it is empty, bf16,
+// or fp32 on CPUs, or fp16 on predicted devices that have a rate in it and none in bf16 (V100). Appends notes
+// on what was assumed and read otherwise than written. InvalidArgument about an option of "request": an
+// unknown engine or precision.
 absl::StatusOr<Precision> ResolveDefaults(std::string_view engine, std::string_view precision,
                                           DeviceTimes times, ClusterSpec& cluster,
                                           std::vector<std::string>& notes);

@@ -201,9 +201,9 @@ TEST(Environment, VariablesAreDocumented) {
     EXPECT_TRUE(asked.contains((*match)[1].str())) << (*match)[1] << " is on the page, and nobody reads it";
 }
 
-// Code compares devices as EngineDevice and DeviceKind (search/plan/cluster/engine_device.h), never as strings: a
-// misspelt name would compile. So only these files contain a device's name as a string. "auto" is a request
-// of the command line; a plan's split has a value of the same name.
+// Code compares devices as EngineDevice and DeviceKind (search/plan/cluster/engine_device.h), never as
+// strings: a misspelt name would compile. So only these files contain a device's name as a string. "auto" is
+// a request of the command line; a plan's split has a value of the same name.
 TEST(DeviceNames, AreSpelledOnlyWhereTheyAreParsed) {
   const std::map<std::string, std::set<std::string>> allowed = {
       {"cpu|cuda|dry|paced",
