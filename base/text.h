@@ -17,6 +17,9 @@ std::string Printable(std::string_view text);
 // Returns `text` cut to `most` bytes, between two characters; what is cut ends in "...", beyond the limit.
 std::string Cut(std::string_view text, std::size_t most);
 
+// Returns `text` without the blanks, tabs and line breaks at its ends.
+std::string_view Trimmed(std::string_view text);
+
 // Returns `text` as one line without control characters, which become blanks (a run of them one, at the ends
 // none), cut as Cut does. For text of others; keeps what Printable would escape or shorten.
 std::string OneLine(std::string_view text, std::size_t most = std::string_view::npos);

@@ -1,10 +1,10 @@
 #include "cli/input/devices.h"
 
-#include <algorithm>
 #include <cctype>
 #include <cstdint>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "fmt/format.h"
 #include "proto/gpu_engine_file.h"
 #include "worker/launcher/process_launcher.h"
@@ -17,13 +17,6 @@ std::vector<std::string> LeftOutNotes(const GpuList& list) {
   for (const GpuInfo& gpu : list.left_out)
     notes.push_back(fmt::format("{} is left out: {}", TextOf(gpu), gpu.left_out));
   return notes;
-}
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
 }
 
 RunDevice OnCpu(std::vector<std::string> notes = {}) {
@@ -73,8 +66,8 @@ std::string SharedGpusNote(std::int64_t ranks, const GpuList& list) {
 
 bool IsLike(std::string_view described, const GpuInfo& gpu) {
   if (described == gpu.name) return true;
-  const std::string model = Lower(described.substr(0, described.find('-')));
-  const std::string name = Lower(gpu.name);
+  const std::string model = absl::AsciiStrToLower(std::string(described.substr(0, described.find('-'))));
+  const std::string name = absl::AsciiStrToLower(gpu.name);
   const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
   for (auto at = name.find(model); !model.empty() && at != std::string::npos; at = name.find(model, at + 1)) {
     const auto end = at + model.size();

@@ -1,11 +1,11 @@
 #include "cli/report/report.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "base/text.h"
 #include "cli/client/study_names.h"
 #include "cli/report/prediction_report.h"
@@ -28,12 +28,6 @@ constexpr std::size_t kPlanColumns = 100;  // of a plan on a line of its own
 constexpr int kFrontRows = 8;
 // Reason of the plans that were to fit by prediction, and did not when they ran.
 constexpr std::string_view kMeasuredOutOfMemory = "measured_out_of_memory";
-
-std::string LowerCase(std::string name) {
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return name;
-}
 
 // Returns "250 ms +- 2.5 ms": the median and half its interval.
 std::string MedianText(const v1::Measurement& measured) {
@@ -340,8 +334,8 @@ std::string ShortPlan(const std::string& whole, std::size_t most) {
   return shown.size() < plan_text.size() ? shown : plan_text;
 }
 
-std::string StateText(v1::StudyState state) { return LowerCase(ShortName(state)); }
-std::string StateText(v1::TrialState state) { return LowerCase(ShortName(state)); }
+std::string StateText(v1::StudyState state) { return absl::AsciiStrToLower(ShortName(state)); }
+std::string StateText(v1::TrialState state) { return absl::AsciiStrToLower(ShortName(state)); }
 
 TrialEnds EndsOf(const std::vector<v1::Trial>& trials) {
   TrialEnds ends;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -13,20 +14,14 @@ namespace {
 
 absl::Status BadTable(std::string_view problem) { return base::InvalidArgument("measurements", problem); }
 
-std::string Trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r";
-  const std::size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return "";
-  return std::string(text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1));
-}
-
 // Reads one row from `text` at `at`, and moves `at` and `line` behind it. Empty if a quote stays open.
 std::optional<CsvRow> ReadRow(std::string_view text, std::size_t& at, std::int64_t& line) {
   CsvRow row{.line = line, .cells = {}};
   std::string cell;
   bool quoted = false, was_quoted = false;
   const auto end_cell = [&] {
-    row.cells.push_back(was_quoted ? std::exchange(cell, "") : Trimmed(std::exchange(cell, "")));
+    if (!was_quoted) absl::StripAsciiWhitespace(&cell);
+    row.cells.push_back(std::exchange(cell, ""));
     was_quoted = false;
   };
   for (; at < text.size(); ++at) {
@@ -40,7 +35,7 @@ std::optional<CsvRow> ReadRow(std::string_view text, std::size_t& at, std::int64
       } else {
         quoted = false;
       }
-    } else if (c == '"' && Trimmed(cell).empty()) {
+    } else if (c == '"' && base::Trimmed(cell).empty()) {
       cell.clear();
       quoted = was_quoted = true;
     } else if (c == ',') {

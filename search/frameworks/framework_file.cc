@@ -62,8 +62,7 @@ std::string_view FrameworkOf(std::string_view text) {
     // Any reader says what is wrong.
     return held.ok() ? FrameworkOf(held->text) : FrameworkAdapters().front()->target.name;
   }
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  const bool json = first != std::string_view::npos && text[first] == '{';
+  const bool json = base::Trimmed(text).starts_with('{');
   for (const FrameworkAdapter* adapter : FrameworkAdapters()) {
     if ((adapter->form == SettingsForm::kJson) == json && adapter->recognizes(text))
       return adapter->target.name;
@@ -86,7 +85,7 @@ absl::StatusOr<SettingsText> ReadSettings(std::string_view framework, std::strin
   }
   if (text.find('\0') != std::string_view::npos)
     return base::InvalidArgument(file, "it is no text file: it has zero bytes; give the framework's file");
-  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
+  if (base::Trimmed(text).empty())
     return base::InvalidArgument(file, "it is empty; give the framework's file");
   if (!IsBatchScript(text)) return SettingsOf(*adapter, file, text);
   AUTOCFG_ASSIGN_OR_RETURN(const auto held, FileHeldBy(file, text));

@@ -29,13 +29,6 @@ std::vector<std::string> NamesIn(Column column, PlanOptionTable options) {
   return names;
 }
 
-std::string_view WithoutBlanks(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return "";
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
-
 }  // namespace
 
 std::string SuggestOption(std::string_view name, Column own, Column other, PlanOptionTable options) {
@@ -69,20 +62,20 @@ absl::Status SetPlanOption(ParallelPlan& plan, std::string_view name, std::strin
 }
 
 absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text, PlanOptionTable options) {
-  if (WithoutBlanks(text).empty()) return BadPlan("it is empty; give it as tp=2,pp=1,dp=2,mbs=1");
+  if (base::Trimmed(text).empty()) return BadPlan("it is empty; give it as tp=2,pp=1,dp=2,mbs=1");
   ParallelPlan plan;
   std::set<std::string_view> named;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string_view part = WithoutBlanks(text.substr(begin, end - begin));
+    const std::string_view part = base::Trimmed(text.substr(begin, end - begin));
     begin = end + 1;
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos) {
       return BadPlan(fmt::format("'{}' {}; write tp=2,pp=1", base::Printable(part.empty() ? text : part),
                                  part.empty() ? "has an empty part" : "is not of the form option=value"));
     }
-    const std::string_view name = WithoutBlanks(part.substr(0, equals));
-    const std::string_view value = WithoutBlanks(part.substr(equals + 1));
+    const std::string_view name = base::Trimmed(part.substr(0, equals));
+    const std::string_view value = base::Trimmed(part.substr(equals + 1));
     AUTOCFG_RETURN_IF_ERROR(SetPlanOption(plan, name, value, options));
     if (!named.insert(name).second)
       return BadOption(name, fmt::format("{} is named twice; give it once", name));

@@ -23,12 +23,12 @@ namespace {
 
 // Limit for the timer, in microbatches x pipeline ranks. One rank stands for its tensor and data group. A
 // step that never repeats is timed completely, so the limit bounds the time of a prediction.
-constexpr std::int64_t kMostTimed = std::int64_t{1} << 16;
+constexpr std::int64_t kMostTimerSteps = std::int64_t{1} << 16;
 
 constexpr double kNoticeable = 0.01;  // fraction of a step; smaller effects get no note
 
 bool IsWithinTimerLimit(const Workload& workload, const ParallelPlan& plan) {
-  return MicrobatchCount(workload, plan) <= kMostTimed / plan.pp;
+  return MicrobatchCount(workload, plan) <= kMostTimerSteps / plan.pp;
 }
 
 // Says that the step is, or may be, bound by the host rather than the device.

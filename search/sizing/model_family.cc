@@ -45,7 +45,7 @@ ModelSpec FamilyModel(std::int64_t hidden, std::int64_t seq_len) {
 
 }  // namespace
 
-std::vector<ModelSpec> ModelFamily(std::int64_t seq_len) {
+std::vector<ModelSpec> FamilyOfSizes(std::int64_t seq_len) {
   std::vector<ModelSpec> family;
   family.reserve(kHidden.size());
   for (const std::int64_t hidden : kHidden) family.push_back(FamilyModel(hidden, seq_len));

@@ -24,7 +24,7 @@
 namespace autocfg {
 
 // Returns the models, smallest first, for sequences of `seq_len` tokens. They are complete and valid.
-std::vector<ModelSpec> ModelFamily(std::int64_t seq_len);
+std::vector<ModelSpec> FamilyOfSizes(std::int64_t seq_len);
 
 // Returns the default tokens of a step for a model of so many parameters. Below 50 billion as the models of
 // Brown et al. 2020, table 2.1: 0.5 million below 1 billion parameters, 1 million below 5 billion, else 2

@@ -111,7 +111,7 @@ absl::StatusOr<SizedModel> TryModel(const SizeQuestion& question, const ModelSpe
 }
 
 absl::StatusOr<SizeAnswer> RecommendSize(const SizeQuestion& question, const PlanningWatch& watch) {
-  return LargestInTime(ModelFamily(question.seq_len),
+  return LargestInTime(FamilyOfSizes(question.seq_len),
                        [&](const ModelSpec& model) { return TryModel(question, model, watch); });
 }
 

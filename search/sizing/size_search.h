@@ -75,7 +75,7 @@ AxisValues SizeSpace(const ClusterSpec& cluster);
 absl::StatusOr<SizedModel> TryModel(const SizeQuestion& question, const ModelSpec& model,
                                     const PlanningWatch& watch = {});
 
-// LargestInTime of ModelFamily by TryModel.
+// LargestInTime of FamilyOfSizes by TryModel.
 absl::StatusOr<SizeAnswer> RecommendSize(const SizeQuestion& question, const PlanningWatch& watch = {});
 
 }  // namespace autocfg

@@ -19,7 +19,7 @@
 namespace autocfg {
 namespace {
 
-absl::Status Bad(std::string_view problem) {
+absl::Status BadSpace(std::string_view problem) {
   return base::SubjectError(absl::StatusCode::kInvalidArgument, "space", problem);
 }
 
@@ -76,25 +76,25 @@ absl::StatusOr<AxisValues> ParseAxisValues(const std::vector<std::string>& texts
   for (const std::string& text : texts) {
     const auto sign = text.find_first_of("=<>");
     if (sign == std::string::npos || sign == 0 || sign + 1 == text.size())
-      return Bad(fmt::format("'{}' is not AXIS=V1,V2, such as tp=1,2, nor a bound, such as tp<=4",
-                             base::Printable(text)));
+      return BadSpace(fmt::format("'{}' is not AXIS=V1,V2, such as tp=1,2, nor a bound, such as tp<=4",
+                                  base::Printable(text)));
     std::string axis = text.substr(0, sign);
     const bool bound = text[sign] != '=';
     if (const char next = text[sign + 1]; !bound && (next == '<' || next == '>')) {
-      return Bad(fmt::format("'{}' has its signs the wrong way round; write {}{}={}", base::Printable(text),
-                             base::Printable(axis), next,
-                             base::Printable(std::string_view(text).substr(sign + 2))));
+      return BadSpace(fmt::format("'{}' has its signs the wrong way round; write {}{}={}",
+                                  base::Printable(text), base::Printable(axis), next,
+                                  base::Printable(std::string_view(text).substr(sign + 2))));
     }
     if (std::any_of(space.begin(), space.end(), [&](const auto& known) { return known.first == axis; }))
-      return Bad(fmt::format("{} is named twice; give all its values at once", base::Printable(axis)));
+      return BadSpace(fmt::format("{} is named twice; give all its values at once", base::Printable(axis)));
     std::vector<std::string> values;
     for (std::size_t start = bound ? sign : sign + 1; start <= text.size();) {
       const std::size_t comma = std::min(text.find(',', start), text.size());
-      if (comma == start) return Bad(fmt::format("'{}' has an empty value", base::Printable(text)));
+      if (comma == start) return BadSpace(fmt::format("'{}' has an empty value", base::Printable(text)));
       values.push_back(text.substr(start, comma - start));
       start = comma + 1;
     }
-    if (text.ends_with(',')) return Bad(fmt::format("'{}' has an empty value", base::Printable(text)));
+    if (text.ends_with(',')) return BadSpace(fmt::format("'{}' has an empty value", base::Printable(text)));
     space.emplace_back(std::move(axis), std::move(values));
   }
   return space;
@@ -132,8 +132,8 @@ absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<st
       return base::WithSubject("space", status);
     const LegalityRule& positive = LegalityRules()[static_cast<std::size_t>(IllegalReason::kSizeNotPositive)];
     if (positive.broken({{model_, workload_, plan}, ranks_}))
-      return Bad(fmt::format("{}={} must be at least 1", option.name, base::Printable(value)));
-    if (plan.dp_shard == 1) return Bad("dp_shard=1 shards nothing; give zero=0 in its place");
+      return BadSpace(fmt::format("{}={} must be at least 1", option.name, base::Printable(value)));
+    if (plan.dp_shard == 1) return BadSpace("dp_shard=1 shards nothing; give zero=0 in its place");
     if (absl::Status status = CheckAllowed(plan); !status.ok()) return base::WithSubject("space", status);
     plans.push_back(std::move(plan));
   }
@@ -255,7 +255,8 @@ absl::Status SearchSpace::CheckCombinations() const {
     }
   }
   if (!any) {
-    return Bad(fmt::format("no tp x pp x dp of the values given makes {} ranks; widen one of them", ranks_));
+    return BadSpace(
+        fmt::format("no tp x pp x dp of the values given makes {} ranks; widen one of them", ranks_));
   }
   if (any_scheduled) return absl::OkStatus();
   std::vector<std::string_view> named, several;
@@ -264,7 +265,7 @@ absl::Status SearchSpace::CheckCombinations() const {
     const auto schedule = static_cast<Schedule>(i);
     if (TakesVirtualStages(schedule)) several.push_back(Name(schedule));
   }
-  return Bad(
+  return BadSpace(
       fmt::format("no plan has schedule={}, vpp={} and pp={}: {} takes vpp and pp of at least 2, any other "
                   "schedule vpp=1; widen one of them",
                   fmt::join(named, ","), fmt::join(virtual_stages_, ","), fmt::join(pp_, ","),
@@ -276,7 +277,7 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Wo
                                                 const SpaceOptions& options) {
   AUTOCFG_RETURN_IF_ERROR(Validate(model));
   AUTOCFG_RETURN_IF_ERROR(Validate(workload, model));
-  if (ranks < 1) return Bad(fmt::format("{} ranks; there must be at least 1", ranks));
+  if (ranks < 1) return BadSpace(fmt::format("{} ranks; there must be at least 1", ranks));
   SearchSpace space;
   space.model_ = model;
   space.workload_ = workload;
@@ -295,13 +296,14 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Wo
     if (option == nullptr) {
       const std::vector<std::string> axes = TextNames(options.table);
       const std::string near = base::DidYouMean(axis, axes);
-      return Bad(fmt::format("unknown axis {}{}", base::Printable(axis),
-                             near.empty() ? fmt::format("; expected {}", base::ChoiceText(axes)) : near));
+      return BadSpace(
+          fmt::format("unknown axis {}{}", base::Printable(axis),
+                      near.empty() ? fmt::format("; expected {}", base::ChoiceText(axes)) : near));
     }
     if (!named.insert(option).second)
-      return Bad(fmt::format("{} is named twice; give all its values at once", option->name));
+      return BadSpace(fmt::format("{} is named twice; give all its values at once", option->name));
     if (axis_values.empty())
-      return Bad(fmt::format("{} has no values; give them as {}=V1,V2", option->name, option->name));
+      return BadSpace(fmt::format("{} has no values; give them as {}=V1,V2", option->name, option->name));
     AUTOCFG_RETURN_IF_ERROR(space.SetAxis(*option, axis_values));
   }
   AUTOCFG_RETURN_IF_ERROR(space.CheckCombinations());

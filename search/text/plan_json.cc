@@ -20,11 +20,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-absl::Status Bad(std::string_view problem) {
+absl::Status BadPlanJson(std::string_view problem) {
   return base::SubjectError(absl::StatusCode::kInvalidArgument, "plan", problem);
 }
 
-absl::Status BadOption(std::string_view name, std::string_view problem) {
+absl::Status BadJsonOption(std::string_view name, std::string_view problem) {
   return base::OptionError(absl::StatusCode::kInvalidArgument, "plan", name, problem);
 }
 
@@ -37,7 +37,7 @@ const PlanOption* FindByJsonName(std::string_view name, PlanOptionTable options)
 // Returns the text form of an option's JSON value. InvalidArgument says what the value must be.
 absl::StatusOr<std::string> TextOfJson(const PlanOption& option, const Json& value) {
   const auto bad = [&](std::string_view wanted) {
-    return BadOption(
+    return BadJsonOption(
         option.json_name,
         fmt::format("{} must be {}, not {}", option.json_name, wanted,
                     base::Printable(value.dump(-1, ' ', false, Json::error_handler_t::replace))));
@@ -94,20 +94,20 @@ Json PlanJson(const ParallelPlan& plan, PlanOptionTable options) {
 
 absl::StatusOr<ParallelPlan> ParsePlanJson(const Json& json, PlanOptionTable options) {
   if (json.is_string()) return ParsePlanText(json.get_ref<const std::string&>(), options);
-  if (!json.is_object()) return Bad("it must be an object or a string such as tp=2,mbs=1");
+  if (!json.is_object()) return BadPlanJson("it must be an object or a string such as tp=2,mbs=1");
   ParallelPlan plan;
   std::set<std::string_view> named;
   for (const auto& [key, value] : json.items()) {
     const PlanOption* option = FindByJsonName(key, options);
     if (option == nullptr) {
-      return BadOption(key,
-                       fmt::format("unknown field {}{}", base::Printable(key),
-                                   SuggestOption(key, &PlanOption::json_name, &PlanOption::name, options)));
+      return BadJsonOption(
+          key, fmt::format("unknown field {}{}", base::Printable(key),
+                           SuggestOption(key, &PlanOption::json_name, &PlanOption::name, options)));
     }
     AUTOCFG_ASSIGN_OR_RETURN(const std::string text, TextOfJson(*option, value));
     AUTOCFG_RETURN_IF_ERROR(option->parse(*option, text, plan));
     if (!named.insert(option->name).second)
-      return BadOption(key, fmt::format("{} is named twice; give it once", key));
+      return BadJsonOption(key, fmt::format("{} is named twice; give it once", key));
   }
   SetPlanDefaults(named, options, plan);
   return plan;

@@ -98,7 +98,7 @@ absl::Status CheckThreads() {
 }
 
 // An address where the coordinator listens.
-struct Place {
+struct ListeningPlace {
   ListenAddress address;
   std::shared_ptr<grpc::ServerCredentials> credentials;
   ListenSockets sockets;
@@ -106,7 +106,7 @@ struct Place {
 };
 
 // Opens all addresses of the options.
-absl::Status OpenPlaces(const CoordinatorOptions& options, std::vector<Place>& places) {
+absl::Status OpenListeningPlaces(const CoordinatorOptions& options, std::vector<ListeningPlace>& places) {
   std::vector<std::string> texts = {options.address};
   texts.insert(texts.end(), options.more_addresses.begin(), options.more_addresses.end());
   for (const std::string& text : texts) {
@@ -239,8 +239,8 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
         fmt::format("lease_duration_s is {}; it must be positive", options.lease_duration_s));
   }
   AUTOCFG_RETURN_IF_ERROR(CheckThreads());
-  std::vector<Place> places;
-  AUTOCFG_RETURN_IF_ERROR(OpenPlaces(options, places));
+  std::vector<ListeningPlace> places;
+  AUTOCFG_RETURN_IF_ERROR(OpenListeningPlaces(options, places));
 
   std::unique_ptr<AuditLog> audit;
   if (!options.audit_log.empty()) {
@@ -248,7 +248,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
   }
   auto impl = std::make_unique<Impl>(std::move(store), std::move(audit), options);
   AUTOCFG_RETURN_IF_ERROR(impl->tokens.Load());
-  for (const Place& place : places) {
+  for (const ListeningPlace& place : places) {
     if (options.tokens && !place.address.unix_socket)
       place.credentials->SetAuthMetadataProcessor(impl->access.Processor());
   }
@@ -257,7 +257,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  for (Place& place : places) place.take = TakeConnections(builder, place.credentials);
+  for (ListeningPlace& place : places) place.take = TakeConnections(builder, place.credentials);
   builder.RegisterService(&impl->studies);
   builder.RegisterService(&impl->workers);
   builder.RegisterService(&impl->accesses);
@@ -269,7 +269,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr)
     return absl::UnavailableError(fmt::format("address {}: cannot serve there", options.address));
-  for (const Place& place : places)
+  for (const ListeningPlace& place : places)
     impl->addresses.push_back(ListenText(place.address, place.sockets.port()));
   SetServing(*impl->server, true);
   impl->expiry = std::make_unique<LeaseExpiry>(
@@ -285,7 +285,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
                                    .on_deleted = [runners = &impl->runners](const auto& studies) {
                                      for (const std::int64_t study : studies) runners->Forget(study);
                                    }});
-  for (Place& place : places)
+  for (ListeningPlace& place : places)
     impl->listeners.push_back(std::make_unique<Listener>(std::move(place.sockets), std::move(place.take)));
   return std::unique_ptr<Coordinator>(new Coordinator(std::move(impl)));
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kDay = 24 * 3600;
 
-std::string DeviceOf(const v1::Inventory& inventory) {
+std::string DeviceText(const v1::Inventory& inventory) {
   if (WorkerKind(inventory) == DeviceKind::kCpu)
     return fmt::format("{}, {} cores, host {}", inventory.device_fingerprint(), inventory.physical_cores(),
                        inventory.hostname());
@@ -22,7 +22,7 @@ std::string DeviceOf(const v1::Inventory& inventory) {
 }
 
 bool Alike(const v1::Inventory& a, const v1::Inventory& b) {
-  return WorkerKind(a) == WorkerKind(b) && DeviceOf(a) == DeviceOf(b) && a.build_id() == b.build_id();
+  return WorkerKind(a) == WorkerKind(b) && DeviceText(a) == DeviceText(b) && a.build_id() == b.build_id();
 }
 
 // On an otherwise idle worker, slot i is GPU i mod GPUs. A CPU is one device.
@@ -46,7 +46,7 @@ std::optional<OpTimesKey> OpTimesKeyOf(std::span<const MachineShare> shares, boo
   if (cpu && first.hostname().empty()) return std::nullopt;
   OpTimesKey key;
   key.kept_s = cpu ? kDay : 365 * kDay;
-  key.device = DeviceOf(first);
+  key.device = DeviceText(first);
   key.build_id = first.build_id();
   key.workers = static_cast<std::int64_t>(shares.size());
   for (const MachineShare& share : shares) {

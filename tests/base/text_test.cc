@@ -14,6 +14,12 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+TEST(Text, TrimmedCutsBlanksAtTheEndsAlone) {
+  EXPECT_EQ(Trimmed(" \t a b\r\n"), "a b");
+  EXPECT_EQ(Trimmed(" \r\n\t"), "");
+  EXPECT_EQ(Trimmed(""), "");
+}
+
 TEST(CleanUtf8, KeepsValidText) {
   for (const char* text : {"", "one\ntwo\tthree\n", "M\xc3\xbcnchen", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
                            "\xed\x9f\xbf", "\xee\x80\x80", "\xf4\x8f\xbf\xbf"})

@@ -18,7 +18,7 @@ struct Tile {
 };
 constexpr std::array<Tile, 5> kTiles = {
     {{128, 256, 1.0}, {256, 128, 1.0}, {128, 128, 0.9}, {64, 128, 0.7}, {64, 64, 0.55}}};
-constexpr std::array<std::int64_t, 4> kSplits = {1, 2, 4, 8};
+constexpr std::array<std::int64_t, 4> kTileSplits = {1, 2, 4, 8};
 constexpr double kPartialSumBytes = 8;  // a four-byte partial sum, written and read
 
 constexpr std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -38,7 +38,7 @@ double MatmulSeconds(const MatmulDevice& device, const MatmulShape& shape, doubl
   for (const Tile& tile : kTiles) {
     const std::int64_t tiles = batch * CeilDivide(m, tile.rows) * CeilDivide(n, tile.columns);
     const double area = static_cast<double>(tile.rows * tile.columns);
-    for (const std::int64_t split : kSplits) {
+    for (const std::int64_t split : kTileSplits) {
       const auto waves = static_cast<double>(CeilDivide(tiles * split, device.multiprocessors));
       const double tile_seconds =
           2 * area * (depth / static_cast<double>(split) + device.k_half) / (per_multiprocessor * tile.rate);

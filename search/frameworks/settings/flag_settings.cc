@@ -18,12 +18,6 @@ namespace {
 
 bool IsOption(std::string_view word) { return word.size() > 2 && word.starts_with("--"); }
 
-std::string_view Trimmed(std::string_view line) {
-  const std::size_t begin = line.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return "";
-  return line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
-}
-
 FlagWord WordOf(const ShellWord& word, const ShellScript& script, std::size_t otherwise) {
   FlagWord result{.text = TextOf(word), .unknown = {}, .at = word.empty() ? otherwise : word.front().at};
   bool whole = !word.empty();
@@ -70,7 +64,7 @@ void AddOptions(const std::vector<FlagWord>& words, SettingsText& settings) {
 
 bool IsFlagFile(std::string_view text) {
   for (std::size_t at = 0; at < text.size(); at += LineAt(text, at).size() + 1) {
-    const std::string_view line = Trimmed(LineAt(text, at));
+    const std::string_view line = base::Trimmed(LineAt(text, at));
     if (!line.empty() && !line.starts_with('#')) return line.starts_with("--") && !line.ends_with('\\');
   }
   return false;
@@ -80,7 +74,7 @@ void ReadFlagFile(SettingsText& settings) {
   std::string_view text = settings.text;
   constexpr std::string_view kStart = "# start: ";
   for (std::size_t at = 0; at < text.size(); at += LineAt(text, at).size() + 1) {
-    const std::string_view line = Trimmed(LineAt(text, at));
+    const std::string_view line = base::Trimmed(LineAt(text, at));
     if (line.starts_with(kStart)) AddLaunch(WordsOfLine(text, at), {}, settings);
     if (line.empty() || line.starts_with('#')) continue;
     std::vector<FlagWord> words = WordsOfLine(text, at);

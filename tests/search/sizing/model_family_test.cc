@@ -18,8 +18,8 @@ const ModelSpec& WithHidden(const std::vector<ModelSpec>& family, std::int64_t h
   return found == family.end() ? family.front() : *found;
 }
 
-TEST(ModelFamily, GoesFromAHundredMillionToATrillion) {
-  const std::vector<ModelSpec> family = ModelFamily(4096);
+TEST(FamilyOfSizes, GoesFromAHundredMillionToATrillion) {
+  const std::vector<ModelSpec> family = FamilyOfSizes(4096);
   ASSERT_GT(family.size(), 20u);
   EXPECT_NEAR(static_cast<double>(ParameterCount(family.front())), 1e8, 2e7);
   EXPECT_NEAR(static_cast<double>(ParameterCount(family.back())), 1e12, 1e11);
@@ -32,8 +32,8 @@ TEST(ModelFamily, GoesFromAHundredMillionToATrillion) {
   }
 }
 
-TEST(ModelFamily, IsValidAndCanBeSplit) {
-  for (const ModelSpec& model : ModelFamily(2048)) {
+TEST(FamilyOfSizes, IsValidAndCanBeSplit) {
+  for (const ModelSpec& model : FamilyOfSizes(2048)) {
     EXPECT_TRUE(Validate(model).ok()) << model.name;
     EXPECT_TRUE(CheckPredictable(model).ok()) << model.name;
     EXPECT_EQ(model.heads * model.head_dim, model.hidden) << model.name;
@@ -53,8 +53,8 @@ TEST(ModelFamily, IsValidAndCanBeSplit) {
 }
 
 // Published models of these shapes.
-TEST(ModelFamily, HoldsPublishedShapes) {
-  const std::vector<ModelSpec> family = ModelFamily(8192);
+TEST(FamilyOfSizes, HoldsPublishedShapes) {
+  const std::vector<ModelSpec> family = FamilyOfSizes(8192);
   ModelSpec llama = *ModelPreset("llama3-8b");
   FillDefaults(llama);
   ModelSpec ours = WithHidden(family, 4096);

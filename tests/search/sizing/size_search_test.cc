@@ -86,7 +86,7 @@ TEST(RecommendSize, IsTheLargestOfAllThatAreInTime) {
   EXPECT_LE(answer->best->days, 7);
   std::string largest;
   double last_days = 0;
-  for (const ModelSpec& model : ModelFamily(2048)) {
+  for (const ModelSpec& model : FamilyOfSizes(2048)) {
     const auto sized = TryModel(question, model);
     ASSERT_TRUE(sized.ok()) << sized.status();
     if (sized->verdict == SizeVerdict::kOutOfMemory) break;
@@ -115,7 +115,7 @@ TEST(RecommendSize, TrainsEachModelOnItsOwnOptimum) {
 }
 
 TEST(TryModel, SaysWhyThereIsNoPlan) {
-  const std::vector<ModelSpec> family = ModelFamily(2048);
+  const std::vector<ModelSpec> family = FamilyOfSizes(2048);
   const auto large = TryModel(Question("a100-80gb-sxm:1x8", 7), family.back());
   ASSERT_TRUE(large.ok()) << large.status();
   EXPECT_EQ(large->verdict, SizeVerdict::kOutOfMemory);
@@ -131,7 +131,7 @@ TEST(TryModel, SaysWhyThereIsNoPlan) {
 // The narrower space costs little.
 TEST(SizeSpace, HoldsNearlyTheFastestPlans) {
   const SizeQuestion question = Question("h100-sxm:4x8", 7);
-  for (const ModelSpec& model : ModelFamily(2048)) {
+  for (const ModelSpec& model : FamilyOfSizes(2048)) {
     if (model.hidden != 2048 && model.hidden != 5120) continue;
     const auto sized = TryModel(question, model);
     ASSERT_TRUE(sized.ok()) << sized.status();
