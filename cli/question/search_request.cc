@@ -244,6 +244,83 @@ std::vector<std::string> NotConsidered(const SearchQuestion& question, const Axi
   return names;
 }
 
+// Returns the weight of the study; 1 unless it is given.
+absl::StatusOr<double> LoadWeight(const SearchArgs& args) {
+  if (args.save && !args.predict_only) {
+    return base::InvalidArgument(
+        "--save", "it keeps the study of --predict-only; every other study is kept anyway, so leave it out");
+  }
+  if (args.weight.empty()) return 1;
+  AUTOCFG_ASSIGN_OR_RETURN(const auto weight,
+                           ParseReal("--weight", args.weight, server::kLeastWeight, server::kMostWeight));
+  if (args.service.remote()) return weight;
+  return base::InvalidArgument("--weight",
+                               "it is the study's share of a coordinator's workers, and this search has its "
+                               "own; give --coordinator, or leave it out");
+}
+
+// Sets model, cluster and workload, and what measures. Appends what is to be said of the model to `notes`.
+absl::Status LoadProblem(const SearchArgs& args, const WorkerPool* pool, SearchRequest& request,
+                         std::vector<std::string>& notes) {
+  SearchQuestion& question = request.question;
+  if (args.model.empty())
+    return absl::InvalidArgumentError("--model is missing; give a preset, such as gpt2-tiny, or a file");
+  if (args.global_batch.empty())
+    return absl::InvalidArgumentError("--global-batch is missing; give the sequences per step");
+  AUTOCFG_ASSIGN_OR_RETURN(const auto global_batch,
+                           ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch));
+  AUTOCFG_ASSIGN_OR_RETURN(const std::int64_t seq_len, LoadSeqLen(args.seq_len));
+  AddUnitNote("--seq-len", base::Quantity::kSequenceLength, args.seq_len, question.notes);
+  AUTOCFG_ASSIGN_OR_RETURN(question.model, LoadModel(args.model, seq_len, notes));
+  const absl::Status allowed =
+      args.predict_only ? CheckPredictable(question.model) : CheckEngineSupports(question.model);
+  if (!allowed.ok()) return Where(fmt::format("--model: {}", args.model), allowed, "model");
+  Precision precision;
+  AUTOCFG_RETURN_IF_ERROR(LoadMachine(args, pool, request, precision));
+  question.workload = {global_batch, seq_len != 0 ? seq_len : question.model.max_seq_len, precision};
+  AUTOCFG_RETURN_IF_ERROR(Validate(question.workload, question.model));
+  v1::SearchSpec& spec = request.spec;
+  *spec.mutable_model() = ToProto(question.model);
+  *spec.mutable_cluster() = ToProto(question.cluster);
+  *spec.mutable_workload() = ToProto(question.workload);
+  spec.set_predict_only(args.predict_only);
+  spec.set_device(std::string(Name(question.device)));
+  return absl::OkStatus();
+}
+
+absl::Status LoadLimits(const SearchArgs& args, SearchRequest& request) {
+  v1::SearchSpec& spec = request.spec;
+  if (!args.max_trials.empty()) {
+    AUTOCFG_ASSIGN_OR_RETURN(const auto trials, ParseWhole("--max-trials", args.max_trials));
+    spec.set_max_trials(trials);
+  }
+  if (!args.time_budget.empty()) {
+    AUTOCFG_ASSIGN_OR_RETURN(const auto budget, ParseDuration("--time-budget", args.time_budget,
+                                                              kShortestBudgetSeconds, kYearSeconds));
+    spec.set_time_budget_s(budget);
+    AddUnitNote("--time-budget", base::Quantity::kSeconds, args.time_budget, request.question.notes);
+  }
+  if (!args.memory_margin.empty()) {
+    AUTOCFG_ASSIGN_OR_RETURN(const auto margin, ParseShare("--memory-margin", args.memory_margin));
+    spec.set_memory_margin(margin);
+  }
+  spec.set_exhaustive(args.exhaustive);
+  spec.set_fresh(args.fresh);
+  return absl::OkStatus();
+}
+
+// Returns the values of --space and those that the engine can run, which are also set in the request.
+absl::StatusOr<AxisValues> LoadSpaceOf(const SearchArgs& args, SearchRequest& request) {
+  AUTOCFG_ASSIGN_OR_RETURN(auto space, LoadSpace(args.space));
+  for (const auto& [name, values] : space) {
+    auto& axis = *request.spec.add_space();
+    axis.set_name(name);
+    for (const auto& value : values) axis.add_values(value);
+  }
+  AUTOCFG_RETURN_IF_ERROR(NarrowToEngine(request, space));
+  return space;
+}
+
 }  // namespace
 
 bool IsDescribed(const SearchQuestion& question) {
@@ -258,76 +335,20 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   AUTOCFG_ASSIGN_OR_RETURN(request.training, LoadTrainingTerms(args.training));
   question.notes = UnitNotes(args.training);
   question.predict_only = args.predict_only;
-  if (args.save && !args.predict_only) {
-    return base::InvalidArgument(
-        "--save", "it keeps the study of --predict-only; every other study is kept anyway, so leave it out");
-  }
   question.coordinator = args.service.coordinator;
-  if (!args.weight.empty()) {
-    AUTOCFG_ASSIGN_OR_RETURN(const auto weight,
-                             ParseReal("--weight", args.weight, server::kLeastWeight, server::kMostWeight));
-    if (!args.service.remote()) {
-      return base::InvalidArgument(
-          "--weight",
-          "it is the study's share of a coordinator's workers, and this search has its "
-          "own; give --coordinator, or leave it out");
-    }
-    request.weight = weight;
-  }
-  if (args.model.empty())
-    return absl::InvalidArgumentError("--model is missing; give a preset, such as gpt2-tiny, or a file");
-  if (args.global_batch.empty())
-    return absl::InvalidArgumentError("--global-batch is missing; give the sequences per step");
-  AUTOCFG_ASSIGN_OR_RETURN(const auto global_batch,
-                           ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch));
-  AUTOCFG_ASSIGN_OR_RETURN(const std::int64_t seq_len, LoadSeqLen(args.seq_len));
-  std::vector<std::string> notes;
-  AddUnitNote("--seq-len", base::Quantity::kSequenceLength, args.seq_len, question.notes);
-  AUTOCFG_ASSIGN_OR_RETURN(const auto model, LoadModel(args.model, seq_len, notes));
-  question.model = model;
-  if (auto status = args.predict_only ? CheckPredictable(model) : CheckEngineSupports(model); !status.ok())
-    return Where(fmt::format("--model: {}", args.model), status, "model");
-  Precision precision;
-  AUTOCFG_RETURN_IF_ERROR(LoadMachine(args, pool, request, precision));
-  question.workload = {global_batch, seq_len != 0 ? seq_len : model.max_seq_len, precision};
-  AUTOCFG_RETURN_IF_ERROR(Validate(question.workload, model));
-  AUTOCFG_ASSIGN_OR_RETURN(auto space, LoadSpace(args.space));
-  v1::SearchSpec& spec = request.spec;
-  if (!args.max_trials.empty()) {
-    AUTOCFG_ASSIGN_OR_RETURN(const auto trials, ParseWhole("--max-trials", args.max_trials));
-    spec.set_max_trials(trials);
-  }
-  if (!args.time_budget.empty()) {
-    AUTOCFG_ASSIGN_OR_RETURN(const auto budget, ParseDuration("--time-budget", args.time_budget,
-                                                              kShortestBudgetSeconds, kYearSeconds));
-    spec.set_time_budget_s(budget);
-    AddUnitNote("--time-budget", base::Quantity::kSeconds, args.time_budget, question.notes);
-  }
-  if (!args.memory_margin.empty()) {
-    AUTOCFG_ASSIGN_OR_RETURN(const auto margin, ParseShare("--memory-margin", args.memory_margin));
-    spec.set_memory_margin(margin);
-  }
-  *spec.mutable_model() = ToProto(question.model);
-  *spec.mutable_cluster() = ToProto(question.cluster);
-  *spec.mutable_workload() = ToProto(question.workload);
-  for (const auto& [name, values] : space) {
-    auto& axis = *spec.add_space();
-    axis.set_name(name);
-    for (const auto& value : values) axis.add_values(value);
-  }
-  AUTOCFG_RETURN_IF_ERROR(NarrowToEngine(request, space));
+  AUTOCFG_ASSIGN_OR_RETURN(request.weight, LoadWeight(args));
+  std::vector<std::string> notes;  // of the model, which come last
+  AUTOCFG_RETURN_IF_ERROR(LoadProblem(args, pool, request, notes));
+  AUTOCFG_RETURN_IF_ERROR(LoadLimits(args, request));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto space, LoadSpaceOf(args, request));
   question.not_considered = NotConsidered(question, space);
   if (args.fresh && args.predict_only && IsDescribed(question)) {
     return base::InvalidArgument("--fresh", "a prediction by figures measures nothing; leave it out");
   }
-  spec.set_exhaustive(args.exhaustive);
-  spec.set_fresh(args.fresh);
-  spec.set_predict_only(args.predict_only);
-  spec.set_device(std::string(Name(question.device)));
   // Runs the server's own validation before a database is created.
-  if (const auto problem = server::ParseSearchSpec(spec); !problem.ok())
+  if (const auto problem = server::ParseSearchSpec(request.spec); !problem.ok())
     return OfOption(problem.status(), args.cluster);
-  AUTOCFG_RETURN_IF_ERROR(server::CheckSpecSize(spec));
+  AUTOCFG_RETURN_IF_ERROR(server::CheckSpecSize(request.spec));
   // The server has checked it.
   const auto ranged = SearchSpace::Create(question.model, question.workload, RankCount(question.cluster),
                                           space, {.predict_only = args.predict_only});
@@ -336,7 +357,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
       question.notes.push_back(fmt::format("--space: {}", range));
   }
   for (std::string& note : notes) question.notes.push_back(std::move(note));
-  if (!model.rope_scaling.empty()) question.notes.push_back(RopeScalingNote(model));
+  if (!question.model.rope_scaling.empty()) question.notes.push_back(RopeScalingNote(question.model));
   return request;
 }
 

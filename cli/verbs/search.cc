@@ -223,7 +223,7 @@ int SearchEach(const std::vector<SearchArgs>& questions, const WorkerPool* pool)
   for (const SearchArgs& args : questions) {
     if (const int code = CheckWritten(args); code != kExitDone) return code;
   }
-  Notes notes;
+  PrintedNotes notes;
   std::vector<AnsweredQuestion> answers;
   for (std::size_t i = 0; i < questions.size(); ++i) {
     AnsweredQuestion& entry = answers.emplace_back(AnsweredQuestion{AskedOf(questions[i], requests[i])});
@@ -276,7 +276,7 @@ int RunSearch(const SearchArgs& given) {
   auto request = LoadSearch(args, pool ? &*pool : nullptr);
   if (!request.ok()) return Fail(request.status());
   if (const int code = CheckWritten(args); code != kExitDone) return code;
-  Notes notes;
+  PrintedNotes notes;
   const Ended ended = Ask(args, *request, pool ? &*pool : nullptr, notes);
   return EndOfRejected(PresentEnded(args, ended, *request), ended.rejected);
 }

@@ -211,7 +211,7 @@ Ended ConcludeSearch(const SearchArgs& args, StudyClient& client, StudyWatcher& 
 
 // Answers a prediction of this machine from the op times that earlier searches have kept: without a study,
 // and without the database's lock. Returns nothing if some must be measured, or a study is asked for.
-std::optional<Ended> PredictFromKept(const SearchArgs& args, SearchRequest& request, Notes& notes) {
+std::optional<Ended> PredictFromKept(const SearchArgs& args, SearchRequest& request, PrintedNotes& notes) {
   SearchQuestion& question = request.question;
   const bool may =
       question.predict_only && question.cluster.local && !args.save && !args.fresh && args.rejected.empty();
@@ -277,7 +277,7 @@ absl::Status ReadVersions(worker::EngineOffer& offer) {
 }
 
 // Runs the search with a coordinator and a worker inside this process.
-Ended SearchHere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
+Ended SearchHere(const SearchArgs& args, SearchRequest& request, PrintedNotes& notes) {
   const auto database = server::DatabasePath(args.service.database);
   if (!database.ok()) return {{}, Fail(database.status())};
   if (auto known = PredictFromKept(args, request, notes)) return *std::move(known);
@@ -362,7 +362,7 @@ Ended FollowThere(const SearchArgs& args, const SearchRequest& request, StudyCli
 
 // Runs the search on an existing coordinator and its workers. The study of a prediction is deleted after its
 // answer, unless it is to be saved; the op times that it measured stay there.
-Ended SearchThere(const SearchArgs& args, SearchRequest& request, Notes& notes) {
+Ended SearchThere(const SearchArgs& args, SearchRequest& request, PrintedNotes& notes) {
   request.question.kept = args.save || !request.question.predict_only;
   const bool kept = request.question.kept;
   notes.Say(request.question.notes);
@@ -380,7 +380,7 @@ Ended SearchThere(const SearchArgs& args, SearchRequest& request, Notes& notes) 
 
 }  // namespace
 
-Ended Ask(const SearchArgs& args, SearchRequest& request, const WorkerPool* pool, Notes& notes) {
+Ended Ask(const SearchArgs& args, SearchRequest& request, const WorkerPool* pool, PrintedNotes& notes) {
   const SearchQuestion& question = request.question;
   const bool there = pool != nullptr && (args.save || !question.predict_only || !IsDescribed(question));
   if (there && !IsDescribed(question)) {

@@ -30,7 +30,7 @@ struct Ended {
 };
 
 // Prints notes, each once.
-class Notes {
+class PrintedNotes {
  public:
   void Say(const std::string& note) {
     if (said_.insert(note).second) Note(note);
@@ -45,6 +45,6 @@ class Notes {
 
 // Answers the question where it belongs: on the coordinator, if there is one and it is about its workers, or
 // keeps the study; else in this process. `pool`: the coordinator's workers; null without one.
-Ended Ask(const SearchArgs& args, SearchRequest& request, const WorkerPool* pool, Notes& notes);
+Ended Ask(const SearchArgs& args, SearchRequest& request, const WorkerPool* pool, PrintedNotes& notes);
 
 }  // namespace autocfg::cli

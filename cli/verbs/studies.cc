@@ -44,7 +44,7 @@ std::string ModelText(const v1::ModelSpec& model) {
 }
 
 // Returns the cluster's name, or its size and devices.
-std::string ClusterText(const v1::ClusterSpec& cluster) {
+std::string StudyClusterText(const v1::ClusterSpec& cluster) {
   if (!cluster.name().empty()) return base::OneLine(cluster.name(), kStudyNoteBytes);
   std::string text = cluster.local() ? "local" : "";
   for (const v1::NodeGroup& group : cluster.groups()) {
@@ -111,7 +111,7 @@ int RunStudies(const StudiesArgs& args) {
     const auto& workload = spec.workload();
     notes.below.push_back(
         fmt::format("{} on {}, {} sequences of {} tokens, {}\n{}\n{}", ModelText(spec.model()),
-                    ClusterText(spec.cluster()), base::CountText(workload.global_batch()),
+                    StudyClusterText(spec.cluster()), base::CountText(workload.global_batch()),
                     base::CountText(workload.seq_len()), workload.precision(),
                     measured ? WithShortSplit(study.best().plan_text()) : "",
                     base::OneLine(study.waiting().empty() ? study.message() : "waiting: " + study.waiting(),

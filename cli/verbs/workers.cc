@@ -29,7 +29,7 @@ struct WorkersArgs {
   bool json = false;
 };
 
-std::string StateText(v1::WorkerState state) {
+std::string WorkerStateText(v1::WorkerState state) {
   switch (state) {
     case v1::WORKER_STATE_ACTIVE: return "active";
     case v1::WORKER_STATE_DRAINING: return "draining";
@@ -42,13 +42,13 @@ std::string StateText(v1::WorkerState state) {
 // The state, in a table for people.
 std::string ShownState(const v1::Worker& worker) {
   if (worker.state() == v1::WORKER_STATE_ACTIVE && !worker.takes_jobs()) return "not polling";
-  return StateText(worker.state());
+  return WorkerStateText(worker.state());
 }
 
 Json WorkerJson(const v1::Worker& worker) {
   const v1::Inventory& inventory = worker.inventory();
   Json json{{"worker", worker.name()},
-            {"state", StateText(worker.state())},
+            {"state", WorkerStateText(worker.state())},
             {"takes_jobs", worker.takes_jobs()},
             {"hostname", inventory.hostname()},
             {"device", inventory.device_kind()},

@@ -25,7 +25,6 @@
 namespace autocfg {
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
@@ -91,15 +90,15 @@ class Fit {
   std::size_t shapes() const { return shapes_.size(); }
 
  private:
-  Index N() const { return static_cast<Index>(measurements_.rows.size()); }
-  Index F() const { return static_cast<Index>(figures_.size()); }
-  Index S() const { return static_cast<Index>(shapes_.size()); }
+  Eigen::Index N() const { return static_cast<Eigen::Index>(measurements_.rows.size()); }
+  Eigen::Index F() const { return static_cast<Eigen::Index>(figures_.size()); }
+  Eigen::Index S() const { return static_cast<Eigen::Index>(shapes_.size()); }
 
   void Resize() {
     prior_.resize(F());
     prior_precision_.resize(F());
     const NodeGroup& group = measurements_.cluster.groups.front();
-    for (Index i = 0; i < F(); ++i) {
+    for (Eigen::Index i = 0; i < F(); ++i) {
       const FigureToFit& figure = *figures_[static_cast<std::size_t>(i)];
       prior_(i) = std::log(std::clamp(figure.get(group), figure.least, figure.most));
       prior_precision_(i) = 1 / (figure.prior_sigma * figure.prior_sigma);
@@ -108,12 +107,12 @@ class Fit {
 
   ClusterSpec ClusterOf(const Unknowns& x, double layer_shift, double output_shift) const {
     ClusterSpec cluster = measurements_.cluster;
-    for (Index i = 0; i < F(); ++i)
+    for (Eigen::Index i = 0; i < F(); ++i)
       figures_[static_cast<std::size_t>(i)]->set(cluster.groups.front(), std::exp(x.figures(i)));
     Calibration& calibration = cluster.calibration.emplace();
     calibration.layers = priors_.layers;
     calibration.output_layers = priors_.output_layers;
-    for (Index s = 0; s < S(); ++s) {
+    for (Eigen::Index s = 0; s < S(); ++s) {
       const BlockShape& shape = shapes_[static_cast<std::size_t>(s)];
       calibration.layers.shapes.push_back({shape, x.layers(s) + layer_shift, 0});
       calibration.output_layers.shapes.push_back({shape, x.output_layers(s) + output_shift, 0});
@@ -126,7 +125,7 @@ class Fit {
     const ClusterSpec cluster = ClusterOf(x, layer_shift, output_shift);
     PredictorCache predictors;
     VectorXd logs(N());
-    for (Index i = 0; i < N(); ++i) {
+    for (Eigen::Index i = 0; i < N(); ++i) {
       const Measurement& m = measurements_.rows[static_cast<std::size_t>(i)];
       AUTOCFG_ASSIGN_OR_RETURN(const auto predictor, predictors.Find({m.model, m.workload, cluster}));
       AUTOCFG_ASSIGN_OR_RETURN(const auto plan, predictor->Resolve(m.plan));
@@ -137,19 +136,19 @@ class Fit {
 
   VectorXd Residuals(const VectorXd& logs) const {
     VectorXd residuals(N());
-    for (Index i = 0; i < N(); ++i)
+    for (Eigen::Index i = 0; i < N(); ++i)
       residuals(i) = std::log(measurements_.rows[static_cast<std::size_t>(i)].step_time_s) - logs(i);
     return residuals;
   }
 
   // Returns the scale of a measurement's deviation to the side of the residual.
-  double Scale(Index row, double residual, const Sigmas& sigma) const {
+  double Scale(Eigen::Index row, double residual, const Sigmas& sigma) const {
     const StepClass c = class_of_[static_cast<std::size_t>(row)];
     return sigma[c] * (c == kManyNodes && residual > 0 ? kSlowerOverFaster : 1);
   }
 
   // The weight of a measurement: the inverse of its variance, less for outliers.
-  double Weight(Index row, double residual) const {
+  double Weight(Eigen::Index row, double residual) const {
     if (!robust_) return 1 / (kExactSigma * kExactSigma);
     const double scale = Scale(row, residual, sigma_), z = residual / scale;
     return (kDegreesOfFreedom + 1) / (kDegreesOfFreedom + z * z) / (scale * scale);
@@ -157,7 +156,7 @@ class Fit {
 
   double Objective(const Unknowns& x, const VectorXd& residuals) const {
     double sum = robust_ ? 0 : residuals.squaredNorm() / (kExactSigma * kExactSigma);
-    for (Index i = 0; robust_ && i < N(); ++i) {
+    for (Eigen::Index i = 0; robust_ && i < N(); ++i) {
       const double z = residuals(i) / Scale(i, residuals(i), sigma_);
       sum += (kDegreesOfFreedom + 1) * std::log1p(z * z / kDegreesOfFreedom);
     }
@@ -172,7 +171,7 @@ class Fit {
   // expectation-maximisation.
   void UpdateSigmas(const VectorXd& residuals) {
     std::array<double, kStepClasses> sum{}, count{};
-    for (Index i = 0; i < N(); ++i) {
+    for (Eigen::Index i = 0; i < N(); ++i) {
       const std::size_t c = class_of_[static_cast<std::size_t>(i)];
       sum[c] += Weight(i, residuals(i)) * sigma_[c] * sigma_[c] * residuals(i) * residuals(i);
       count[c] += 1;
@@ -183,10 +182,10 @@ class Fit {
   }
 
   static MatrixXd CovarianceOf(const BlockCorrections& prior, const std::vector<BlockShape>& shapes) {
-    const auto n = static_cast<Index>(shapes.size());
+    const auto n = static_cast<Eigen::Index>(shapes.size());
     MatrixXd covariance(n, n);
-    for (Index i = 0; i < n; ++i) {
-      for (Index j = 0; j < n; ++j)
+    for (Eigen::Index i = 0; i < n; ++i) {
+      for (Eigen::Index j = 0; j < n; ++j)
         covariance(i, j) =
             ShapeCovariance(prior, shapes[static_cast<std::size_t>(i)], shapes[static_cast<std::size_t>(j)]);
       covariance(i, i) += OwnVariance(prior, shapes[static_cast<std::size_t>(i)]);
@@ -212,7 +211,7 @@ class Fit {
   absl::StatusOr<Derivatives> DerivativesAt(const Unknowns& x, const VectorXd& logs,
                                             const std::function<bool()>& watch) {
     Derivatives d{MatrixXd(N(), F()), VectorXd(N()), VectorXd(N())};
-    for (Index i = 0; i < F(); ++i) {
+    for (Eigen::Index i = 0; i < F(); ++i) {
       if (watch && !watch()) return absl::CancelledError("stopped");
       Unknowns moved = x;
       // Away from the bound.
@@ -228,16 +227,16 @@ class Fit {
     return d;
   }
 
-  double Least(Index i) const { return std::log(figures_[static_cast<std::size_t>(i)]->least); }
-  double Most(Index i) const { return std::log(figures_[static_cast<std::size_t>(i)]->most); }
+  double Least(Eigen::Index i) const { return std::log(figures_[static_cast<std::size_t>(i)]->least); }
+  double Most(Eigen::Index i) const { return std::log(figures_[static_cast<std::size_t>(i)]->most); }
 
   // How a measurement depends on the unknowns: on the figures, then on the factors of its own shape's layers
   // and output layer.
-  EffectRow RowOf(const Derivatives& d, Index i) const {
-    const auto shape = static_cast<Index>(shape_of_[static_cast<std::size_t>(i)]);
+  EffectRow RowOf(const Derivatives& d, Eigen::Index i) const {
+    const auto shape = static_cast<Eigen::Index>(shape_of_[static_cast<std::size_t>(i)]);
     EffectRow row;
     row.reserve(static_cast<std::size_t>(F()) + 2);
-    for (Index f = 0; f < F(); ++f) row.emplace_back(f, d.figures(i, f));
+    for (Eigen::Index f = 0; f < F(); ++f) row.emplace_back(f, d.figures(i, f));
     row.emplace_back(F() + shape, d.layers(i));
     row.emplace_back(F() + S() + shape, d.output_layers(i));
     return row;
@@ -247,7 +246,7 @@ class Fit {
   // of the objective, by Gauss and Newton, and its right side half the downhill slope.
   NormalEquations Normal(const Unknowns& x, const VectorXd& residuals, const Derivatives& d) const {
     NormalEquations equations(F() + 2 * S());
-    for (Index i = 0; i < N(); ++i) equations.Add(RowOf(d, i), residuals(i), Weight(i, residuals(i)));
+    for (Eigen::Index i = 0; i < N(); ++i) equations.Add(RowOf(d, i), residuals(i), Weight(i, residuals(i)));
     equations.AddPrior(0, prior_precision_.asDiagonal(), prior_precision_.cwiseProduct(prior_ - x.figures));
     equations.AddPrior(F(), layer_precision_, -layer_precision_ * x.layers);
     equations.AddPrior(F() + S(), output_precision_, -output_precision_ * x.output_layers);
@@ -256,7 +255,7 @@ class Fit {
 
   Unknowns Moved(const Unknowns& x, const VectorXd& by) const {
     Unknowns moved = x;
-    for (Index i = 0; i < F(); ++i)
+    for (Eigen::Index i = 0; i < F(); ++i)
       moved.figures(i) = std::clamp(x.figures(i) + std::clamp(by(i), -1.0, 1.0), Least(i), Most(i));
     moved.layers += by.segment(F(), S());
     moved.output_layers += by.tail(S());
@@ -377,7 +376,7 @@ ClusterFit Fit::ResultOf(const Unknowns& x, const VectorXd& residuals, const Der
   calibration.output_layers.prior_sigma =
       std::max(priors_.output_layers.prior_sigma, kLeastUnseenScale * given_.output_layers.prior_sigma);
   const NodeGroup& group = measurements_.cluster.groups.front();
-  for (Index i = 0; i < F(); ++i) {
+  for (Eigen::Index i = 0; i < F(); ++i) {
     const FigureToFit& figure = *figures_[static_cast<std::size_t>(i)];
     const double sigma = std::sqrt(std::max(covariance(i, i), 0.0));
     calibration.figures.push_back({.name = std::string(figure.name),
@@ -388,20 +387,20 @@ ClusterFit Fit::ResultOf(const Unknowns& x, const VectorXd& residuals, const Der
   }
   // What is left of a factor's deviation with the figures as they are: a figure and the factors that make up
   // for it are known together far better than each alone.
-  const Index factors = 2 * S();
+  const Eigen::Index factors = 2 * S();
   const MatrixXd of_shapes = equations.Precision()
                                  .bottomRightCorner(factors, factors)
                                  .llt()
                                  .solve(MatrixXd::Identity(factors, factors));
-  for (Index s = 0; s < S(); ++s) {
+  for (Eigen::Index s = 0; s < S(); ++s) {
     const auto at = static_cast<std::size_t>(s);
-    const auto sigma = [&](Index i) { return std::sqrt(std::max(of_shapes(i, i), 0.0)); };
+    const auto sigma = [&](Eigen::Index i) { return std::sqrt(std::max(of_shapes(i, i), 0.0)); };
     calibration.layers.shapes[at].sigma = sigma(s);
     calibration.output_layers.shapes[at].sigma = sigma(S() + s);
   }
   // Residuals as if each measurement had been left out: its influence on its own prediction is its leverage.
   std::array<std::vector<double>, kStepClasses> left_out;
-  for (Index i = 0; i < N(); ++i) {
+  for (Eigen::Index i = 0; i < N(); ++i) {
     VectorXd row = VectorXd::Zero(covariance.rows());
     for (const auto& [effect, value] : RowOf(d, i)) row(effect) = value;
     const double leverage = std::min(0.9, Weight(i, residuals(i)) * row.dot(covariance * row));
@@ -488,7 +487,7 @@ absl::StatusOr<Fit::Candidate> Fit::WithIrregular(Candidate fit, const std::func
 std::vector<StepDeviation> Fit::DeviationsOf(const Candidate& fit) const {
   std::vector<StepDeviation> deviations;
   deviations.reserve(measurements_.rows.size());
-  for (Index i = 0; i < N(); ++i) {
+  for (Eigen::Index i = 0; i < N(); ++i) {
     const double residual = fit.residuals(i), scale = Scale(i, residual, fit.sigma);
     deviations.push_back({.shape = shapes_[shape_of_[static_cast<std::size_t>(i)]],
                           .residual = residual,

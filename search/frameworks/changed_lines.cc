@@ -316,7 +316,7 @@ absl::StatusOr<ChangedFile> Applied(const SettingsText& settings, std::vector<Te
 }
 
 // Returns whether a text says the plan, for the same model, batch and ranks.
-bool Says(const std::string& text, const FrameworkRun& run, const FrameworkAdapter& adapter,
+bool FileSays(const std::string& text, const FrameworkRun& run, const FrameworkAdapter& adapter,
           ParallelPlan plan, const ReadingOptions& options) {
   const auto read = ReadFrameworkFile(run.framework, run.settings.file, text, options);
   if (!read.ok()) return false;
@@ -366,7 +366,7 @@ absl::StatusOr<ChangedFile> ChangePlan(const FrameworkRun& run, const ParallelPl
   if (wanted.tp_overlap > 1) wanted.tp_overlap = kChunksOfSwitch;
   for (const bool keeps_batch : {false, true}) {
     auto changed = Applied(run.settings, PlanEditor(adapter, run.settings, now, then).Edits(keeps_batch));
-    if (!changed.ok() || !Says(changed->text, run, adapter, wanted, StillSaid(options, run.plan, wanted)))
+    if (!changed.ok() || !FileSays(changed->text, run, adapter, wanted, StillSaid(options, run.plan, wanted)))
       continue;
     for (const auto& variable : launch.environment) {
       if (std::find(environment.begin(), environment.end(), variable) == environment.end())

@@ -53,6 +53,9 @@ absl::Status CheckName(const char* field, const std::string& name) {
 }
 
 absl::Status CheckSizes(const v1::SearchSpec& spec) {
+  if (!spec.has_model()) return absl::InvalidArgumentError("spec.model is missing");
+  if (!spec.has_cluster()) return absl::InvalidArgumentError("spec.cluster is missing");
+  if (!spec.has_workload()) return absl::InvalidArgumentError("spec.workload is missing");
   AUTOCFG_RETURN_IF_ERROR(CheckName("model.name", spec.model().name()));
   AUTOCFG_RETURN_IF_ERROR(CheckName("cluster.name", spec.cluster().name()));
   for (const v1::NodeGroup& group : spec.cluster().groups()) {
@@ -222,41 +225,18 @@ absl::Status CheckEvidence(const SearchProblem& problem) {
   return CheckPrograms(problem);
 }
 
-}  // namespace
-
-Evidence EvidenceOf(const SearchProblem& problem) {
-  if (problem.options.predict_only) return Evidence::kPrediction;
-  if (IsEmulated(problem.device)) return Evidence::kPaced;
-  return problem.cluster.local ? Evidence::kTrials : Evidence::kSlices;
-}
-
-bool NeedsCalibration(const SearchProblem& problem) {
-  return problem.cluster.local || EvidenceOf(problem) == Evidence::kSlices;
-}
-
-std::int64_t MeasurableRanks(const SearchProblem& problem) {
-  if (EvidenceOf(problem) != Evidence::kSlices) return 0;
-  std::int64_t ranks = std::numeric_limits<std::int64_t>::max();
-  for (const NodeGroup& group : problem.cluster.groups) ranks = std::min(ranks, group.gpus_per_node);
-  return problem.machine_ranks > 0 ? std::min(problem.machine_ranks, RankCount(problem.cluster)) : ranks;
-}
-
-absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
-  SearchProblem problem;
-  if (!spec.has_model()) return absl::InvalidArgumentError("spec.model is missing");
-  if (!spec.has_cluster()) return absl::InvalidArgumentError("spec.cluster is missing");
-  if (!spec.has_workload()) return absl::InvalidArgumentError("spec.workload is missing");
-  AUTOCFG_RETURN_IF_ERROR(CheckSizes(spec));
-
+absl::Status ReadModel(const v1::SearchSpec& spec, SearchProblem& problem) {
   auto model = FromProto(spec.model());
   if (!model.ok()) return In("model", model.status());
   problem.model = *std::move(model);
   FillDefaults(problem.model, std::max<std::int64_t>(spec.workload().seq_len(), 0));
   if (absl::Status status = Validate(problem.model); !status.ok()) return In("model", status);
-  const absl::Status allowed =
-      spec.predict_only() ? CheckPredictable(problem.model) : CheckEngineSupports(problem.model);
-  if (!allowed.ok()) return In("model", allowed);
+  return In("model",
+            spec.predict_only() ? CheckPredictable(problem.model) : CheckEngineSupports(problem.model));
+}
 
+// Also reads how the evidence is obtained, from which defaults follow.
+absl::Status ReadClusterAndWorkload(const v1::SearchSpec& spec, SearchProblem& problem) {
   auto cluster = FromProto(spec.cluster());
   if (!cluster.ok()) return In("cluster", cluster.status());
   problem.cluster = *std::move(cluster);
@@ -278,14 +258,14 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   auto workload = FromProto(message);
   if (!workload.ok()) return In("workload", workload.status());
   problem.workload = *std::move(workload);
-  if (absl::Status status = Validate(problem.workload, problem.model); !status.ok())
-    return In("workload", status);
   if (EvidenceOf(problem) == Evidence::kPaced) {
     // The paced device does not emulate it, and what is predicted is what is emulated.
     for (NodeGroup& group : problem.cluster.groups) group.device.efficiency.overlap_contention = 0;
   }
-  AUTOCFG_RETURN_IF_ERROR(CheckEvidence(problem));
+  return In("workload", Validate(problem.workload, problem.model));
+}
 
+absl::Status ReadSpace(const v1::SearchSpec& spec, SearchProblem& problem) {
   for (const v1::SpaceAxis& axis : spec.space()) {
     std::vector<std::string> values(axis.values().begin(), axis.values().end());
     std::sort(values.begin(), values.end());
@@ -303,10 +283,12 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
                                    fmt::format("axis {} is named twice", problem.space[i].first));
     }
   }
-  auto space = SearchSpace::Create(problem.model, problem.workload, RankCount(problem.cluster), problem.space,
-                                   {.predict_only = problem.options.predict_only});
-  if (!space.ok()) return In("space", space.status());
+  return In("space", SearchSpace::Create(problem.model, problem.workload, RankCount(problem.cluster),
+                                         problem.space, {.predict_only = problem.options.predict_only})
+                         .status());
+}
 
+absl::Status ReadLimits(const v1::SearchSpec& spec, SearchProblem& problem) {
   if (spec.max_trials() < 0) {
     return absl::InvalidArgumentError(
         fmt::format("spec.max_trials is {}; it must not be negative", spec.max_trials()));
@@ -324,6 +306,36 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   problem.options.measurable_ranks = MeasurableRanks(problem);
   problem.options.max_trials = spec.max_trials();
   problem.time_budget_s = spec.time_budget_s();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Evidence EvidenceOf(const SearchProblem& problem) {
+  if (problem.options.predict_only) return Evidence::kPrediction;
+  if (IsEmulated(problem.device)) return Evidence::kPaced;
+  return problem.cluster.local ? Evidence::kTrials : Evidence::kSlices;
+}
+
+bool NeedsCalibration(const SearchProblem& problem) {
+  return problem.cluster.local || EvidenceOf(problem) == Evidence::kSlices;
+}
+
+std::int64_t MeasurableRanks(const SearchProblem& problem) {
+  if (EvidenceOf(problem) != Evidence::kSlices) return 0;
+  std::int64_t ranks = std::numeric_limits<std::int64_t>::max();
+  for (const NodeGroup& group : problem.cluster.groups) ranks = std::min(ranks, group.gpus_per_node);
+  return problem.machine_ranks > 0 ? std::min(problem.machine_ranks, RankCount(problem.cluster)) : ranks;
+}
+
+absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
+  SearchProblem problem;
+  AUTOCFG_RETURN_IF_ERROR(CheckSizes(spec));
+  AUTOCFG_RETURN_IF_ERROR(ReadModel(spec, problem));
+  AUTOCFG_RETURN_IF_ERROR(ReadClusterAndWorkload(spec, problem));
+  AUTOCFG_RETURN_IF_ERROR(CheckEvidence(problem));
+  AUTOCFG_RETURN_IF_ERROR(ReadSpace(spec, problem));
+  AUTOCFG_RETURN_IF_ERROR(ReadLimits(spec, problem));
   return problem;
 }
 
