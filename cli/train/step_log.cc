@@ -61,7 +61,7 @@ absl::Status LogError(const std::string& path, int error) {
 }  // namespace
 
 StepFigures FiguresOf(const v1::Progress& progress, bool computes, const Workload& workload,
-                      const std::optional<RunRates>& rates) {
+                      const std::optional<PlannedRun>& run) {
   StepFigures figures;
   figures.step = progress.step();
   figures.step_time_s = progress.step_time_s();
@@ -70,9 +70,8 @@ StepFigures FiguresOf(const v1::Progress& progress, bool computes, const Workloa
     figures.grad_norm = progress.grad_norm();
   }
   figures.tokens_per_s = TokensPerSecond(workload, progress.step_time_s());
-  if (rates) {
-    const Throughput throughput =
-        ThroughputOf({rates->model, workload, rates->cluster}, rates->plan, progress.step_time_s());
+  if (run) {
+    const Throughput throughput = ThroughputOf(*run, run->plan, progress.step_time_s());
     figures.model_flops_per_s_per_gpu = throughput.model_flops_per_s_per_gpu;
     figures.mfu = throughput.mfu;
   }

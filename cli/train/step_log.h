@@ -11,19 +11,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "autocfg/v1/trainer.pb.h"
-#include "search/plan/cluster/cluster_spec.h"
-#include "search/plan/model_spec.h"
-#include "search/plan/parallel_plan.h"
-#include "search/plan/workload.h"
+#include "search/plan/run.h"
 
 namespace autocfg::cli {
-
-// What the rates of a step follow from. `cluster` has a node group, whose device may have no peak.
-struct RunRates {
-  ModelSpec model;
-  ParallelPlan plan;
-  ClusterSpec cluster;
-};
 
 struct StepFigures {
   std::int64_t step = 0;
@@ -35,8 +25,9 @@ struct StepFigures {
   std::optional<std::int64_t> memory_bytes;  // of the worst rank, after its first step
 };
 
+// `run`: what model FLOPs and MFU follow from, on a cluster with a node group, whose device may have no peak.
 StepFigures FiguresOf(const v1::Progress& progress, bool computes, const Workload& workload,
-                      const std::optional<RunRates>& rates);
+                      const std::optional<PlannedRun>& run);
 
 // Writes CSV with a header, or a JSON object a line (JSONL), by the name's ending. Each row is written at
 // once, so that the file can be followed, and a killed run keeps its rows. Unknown figures are empty in CSV

@@ -138,19 +138,19 @@ std::string TrainReport(const v1::TrainResult& result, const RunDescription& run
 }
 
 TrainDisplay::TrainDisplay(bool json, bool computes, std::int64_t steps, const Workload& workload,
-                           std::optional<RunRates> rates, StepLog* log, std::FILE* out)
+                           std::optional<PlannedRun> run, StepLog* log, std::FILE* out)
     : json_(json),
       computes_(computes),
       terminal_(CanDraw(STDERR_FILENO)),
       steps_(steps),
       workload_(workload),
-      rates_(std::move(rates)),
+      run_(std::move(run)),
       log_(log),
       out_(out) {}
 
 void TrainDisplay::Step(int rank, const v1::Progress& progress) {
   if (rank != 0) return;
-  const StepFigures figures = FiguresOf(progress, computes_, workload_, rates_);
+  const StepFigures figures = FiguresOf(progress, computes_, workload_, run_);
   if (log_ != nullptr) log_->Add(figures);
   if (!computes_) return;
   if (json_) {

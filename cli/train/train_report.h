@@ -45,10 +45,10 @@ std::string TrainReport(const v1::TrainResult& result, const RunDescription& run
 // with `json`, a counter on standard error if it can be drawn. Prints nothing if the device does not compute.
 class TrainDisplay {
  public:
-  // `rates`: what MFU follows from; none is shown without. `log`: gets a row for each step; may be null. Both
+  // `run`: what MFU follows from; none is shown without. `log`: gets a row for each step; may be null. Both
   // outlive the display. `out` takes the rows.
   TrainDisplay(bool json, bool computes, std::int64_t steps, const Workload& workload,
-               std::optional<RunRates> rates = std::nullopt, StepLog* log = nullptr, std::FILE* out = stdout);
+               std::optional<PlannedRun> run = std::nullopt, StepLog* log = nullptr, std::FILE* out = stdout);
   void Step(int rank, const v1::Progress& progress);
   void End();
 
@@ -58,7 +58,7 @@ class TrainDisplay {
   const bool terminal_;
   const std::int64_t steps_;
   const Workload workload_;
-  const std::optional<RunRates> rates_;
+  const std::optional<PlannedRun> run_;
   StepLog* const log_;
   std::FILE* const out_;
   bool begun_ = false;

@@ -150,25 +150,25 @@ absl::Status WriteTraceOf(const TrainRun& run, const TrainArgs& args, const v1::
   return WriteTrace(args.trace, program, rows, origin);
 }
 
-// Returns the cluster of the run's peak rates: the emulated one, else this machine. Its GPUs have the rates
-// of the preset of their name, if there is one.
-std::optional<RunRates> RatesOf(const TrainRun& run) {
-  RunRates rates{run.what.model, run.what.plan, {}};
+// Returns the run on the cluster of its peak rates: the emulated one, else this machine. Its GPUs have the
+// rates of the preset of their name, if there is one.
+std::optional<PlannedRun> RatedRun(const TrainRun& run) {
+  PlannedRun rated{{run.what.model, run.what.workload, {}}, run.what.plan};
   if (run.emulated) {
-    rates.cluster = *run.emulated;
-    return rates;
+    rated.cluster = *run.emulated;
+    return rated;
   }
   auto here = worker::LocalCluster(run.slice ? 1 : RankCount(run.what.plan), run.machine);
   if (!here.ok() || here->groups.empty()) return std::nullopt;
-  rates.cluster = *std::move(here);
-  if (run.machine.gpus.empty()) return rates;
+  rated.cluster = *std::move(here);
+  if (run.machine.gpus.empty()) return rated;
   for (const std::string& name : DevicePresetNames()) {
     if (!IsLike(name, run.machine.gpus.front())) continue;
     if (const auto preset = PresetCluster(name); preset.ok())
-      rates.cluster.groups.front().device = preset->groups.front().device;
+      rated.cluster.groups.front().device = preset->groups.front().device;
     break;
   }
-  return rates;
+  return rated;
 }
 
 // Prints the answer of a finished run: the summary, the trace if asked for, and whether the run diverged.
@@ -257,7 +257,7 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
     log = *std::move(opened);
   }
   TrainDisplay display(args.json, Computes(run.device) && !run.slice, run.steps, run.what.workload,
-                       RatesOf(run), log.get(), args.trace == kTraceToOutput ? stderr : stdout);
+                       RatedRun(run), log.get(), args.trace == kTraceToOutput ? stderr : stdout);
   worker::LaunchHooks hooks;
   if (saves) {
     hooks.finish = [&] {

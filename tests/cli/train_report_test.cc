@@ -44,15 +44,16 @@ TEST(TrainDisplay, NonFiniteValuesHaveNoSign) {
 }
 
 TEST(TrainDisplay, ShowsMemoryAndTheShareOfThePeak) {
-  RunRates rates;
-  rates.model = {.layers = 2, .hidden = 64, .heads = 2, .vocab = 128, .max_seq_len = 16};
-  FillDefaults(rates.model, 0);
-  rates.cluster = *PresetCluster("a100-80gb-sxm:1x1");
+  PlannedRun run;
+  run.model = {.layers = 2, .hidden = 64, .heads = 2, .vocab = 128, .max_seq_len = 16};
+  FillDefaults(run.model, 0);
+  run.cluster = *PresetCluster("a100-80gb-sxm:1x1");
+  run.workload = {8, 16, *ParsePrecision("bf16")};
   v1::Progress progress;
   progress.set_step(2);
   progress.set_step_time_s(1e-6);
   progress.set_peak_memory_bytes(3 << 20);
-  const StepFigures figures = FiguresOf(progress, false, {8, 16, *ParsePrecision("bf16")}, rates);
+  const StepFigures figures = FiguresOf(progress, false, run.workload, run);
   EXPECT_FALSE(figures.loss.has_value());
   EXPECT_EQ(figures.memory_bytes, 3 << 20);
   ASSERT_TRUE(figures.mfu.has_value());
