@@ -51,8 +51,9 @@ target_compile_options(autocfg_cuda_flags INTERFACE
 # then recompiles a batch instead of a file. The release preset sets it. The others do not: their edits compile one file, and they show
 # that each source compiles alone, as ./dev lint does.
 option(AUTOCFG_UNITY "Compile the sources of a library or test program in batches" OFF)
-set(AUTOCFG_UNITY_BATCH 16 CACHE STRING "Most sources of a library in a batch; smaller batches use more cores and less memory, larger ones less CPU time")
-mark_as_advanced(AUTOCFG_UNITY_BATCH)
+# Most sources of a library in a batch: smaller batches use more cores and less memory, larger ones less CPU time. It is no option, so that
+# names that meet in a batch meet on every machine.
+set(AUTOCFG_UNITY_BATCH 48)
 
 # autocfg_unity(TARGET MOST): compiles its sources in batches of equal size, MOST or less, if AUTOCFG_UNITY is on. Names in anonymous
 # namespaces must differ within a target.

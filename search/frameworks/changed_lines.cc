@@ -317,7 +317,7 @@ absl::StatusOr<ChangedFile> Applied(const SettingsText& settings, std::vector<Te
 
 // Returns whether a text says the plan, for the same model, batch and ranks.
 bool FileSays(const std::string& text, const FrameworkRun& run, const FrameworkAdapter& adapter,
-          ParallelPlan plan, const ReadingOptions& options) {
+              ParallelPlan plan, const ReadingOptions& options) {
   const auto read = ReadFrameworkFile(run.framework, run.settings.file, text, options);
   if (!read.ok()) return false;
   for (const PlanOption& option : PlanOptions()) {
