@@ -10,29 +10,16 @@
 #include "server/store/turns/fair_share.h"
 
 namespace autocfg::server {
-namespace {
 
-constexpr int kTrialRunning = v1::TRIAL_STATE_RUNNING;
-
-}  // namespace
-
-std::vector<EndedLease> SqliteStore::SettleEnded(SQLite::Statement& ended, double now_s) {
+std::vector<EndedLease> SqliteStore::SettleEnded(const std::vector<EndedRow>& ended, double now_s) {
   std::set<std::pair<std::int64_t, std::int64_t>> attempts;
-  std::vector<EndedLease> leases;
-  std::vector<std::int64_t> jobs;  // jobs of these attempts
-  while (ended.executeStep()) {
-    jobs.push_back(ended.getColumn(0).getInt64());
-    attempts.emplace(jobs.back(), ended.getColumn(1).getInt64());
-    leases.emplace_back().session = {ended.getColumn(2).getString(), ended.getColumn(3).getInt64()};
-  }
+  for (const auto& [job, attempt, worker, epoch] : ended) attempts.emplace(job, attempt);
   for (const auto& [job, attempt] : attempts) SettleAttempt(job, attempt, now_s);
-  for (std::size_t i = 0; i < leases.size(); ++i) {
-    SQLite::Statement row = Query("SELECT study, trial, state FROM jobs WHERE id = ?", jobs[i]);
-    row.executeStep();
-    const std::int64_t study = row.getColumn(0).getInt64();
-    const std::int64_t trial = row.getColumn(1).getInt64();
-    leases[i].job = JobName(study, trial);
-    leases[i].state = static_cast<v1::TrialState>(row.getColumn(2).getInt());
+  std::vector<EndedLease> leases;
+  for (const auto& [job, attempt, worker, epoch] : ended) {
+    const auto [study, trial, state] = One<std::int64_t, std::int64_t, v1::TrialState>(
+        "SELECT study, trial, state FROM jobs WHERE id = ?", job);
+    leases.push_back({.session = {worker, epoch}, .job = JobName(study, trial), .state = state});
   }
   return leases;
 }
@@ -40,28 +27,22 @@ std::vector<EndedLease> SqliteStore::SettleEnded(SQLite::Statement& ended, doubl
 std::vector<SqliteStore::EndedShare> SqliteStore::ReadShares(std::int64_t job, std::int64_t attempt,
                                                              const v1::ReportTrialRequest* last) {
   std::vector<EndedShare> shares;
-  SQLite::Statement rows = Query(
+  auto rows = Rows<std::string, ShareEnd, std::string, std::string, int, std::optional<v1::Measurement>,
+                   std::optional<v1::CalibrateResult>, std::optional<v1::StepTimeline>>(
       R"sql(
-        SELECT ending, worker, message, ranks, measurement, calibration, timeline, lease_id
+        SELECT lease_id, ending, worker, message, ranks, measurement, calibration, timeline
         FROM shares
         WHERE job = ? AND attempt = ?
         ORDER BY first_rank)sql",
       job, attempt);
-  while (rows.executeStep()) {
-    EndedShare& share = shares.emplace_back();
-    share.end = static_cast<ShareEnd>(rows.getColumn(0).getInt());
-    share.worker = rows.getColumn(1).getString();
-    share.message = rows.getColumn(2).getString();
-    share.ranks = rows.getColumn(3).getInt();
-    if (last != nullptr && rows.getColumn(7).getString() == last->lease_id()) {
-      if (last->has_measurement()) share.measurement = last->measurement();
-      if (last->has_calibration()) share.calibration = last->calibration();
-      if (last->has_timeline()) share.timeline = last->timeline();
-      continue;
-    }
-    if (!rows.getColumn(4).isNull()) Parse(rows.getColumn(4), share.measurement.emplace());
-    if (!rows.getColumn(5).isNull()) Parse(rows.getColumn(5), share.calibration.emplace());
-    if (!rows.getColumn(6).isNull()) Parse(rows.getColumn(6), share.timeline.emplace());
+  for (auto& [lease, end, worker, message, ranks, measurement, calibration, timeline] : rows) {
+    EndedShare& share =
+        shares.emplace_back(EndedShare{end, std::move(worker), std::move(message), ranks,
+                                       std::move(measurement), std::move(calibration), std::move(timeline)});
+    if (last == nullptr || lease != last->lease_id()) continue;
+    if (last->has_measurement()) share.measurement = last->measurement();
+    if (last->has_calibration()) share.calibration = last->calibration();
+    if (last->has_timeline()) share.timeline = last->timeline();
   }
   return shares;
 }
@@ -70,13 +51,10 @@ void SqliteStore::SettleAttempt(std::int64_t job, std::int64_t attempt, double n
                                 const v1::ReportTrialRequest* last) {
   bool runs = false;
   bool broken = false;
-  {
-    SQLite::Statement ends = Query("SELECT ending FROM shares WHERE job = ? AND attempt = ?", job, attempt);
-    while (ends.executeStep()) {
-      const auto end = static_cast<ShareEnd>(ends.getColumn(0).getInt());
-      runs = runs || end == ShareEnd::kRuns;
-      broken = broken || Breaks(end);
-    }
+  for (const ShareEnd end :
+       Rows<ShareEnd>("SELECT ending FROM shares WHERE job = ? AND attempt = ?", job, attempt)) {
+    runs = runs || end == ShareEnd::kRuns;
+    broken = broken || Breaks(end);
   }
   if (!runs) {
     EndAttempt(job, attempt, now_s, last);
@@ -89,16 +67,10 @@ void SqliteStore::SettleAttempt(std::int64_t job, std::int64_t attempt, double n
 
 void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_s,
                              const v1::ReportTrialRequest* last) {
-  std::int64_t study = 0;
-  std::int64_t trial = 0;
-  bool wanted = false;  // the job was neither cancelled nor queued anew
-  {
-    SQLite::Statement row = Query("SELECT study, trial, state, attempts FROM jobs WHERE id = ?", job);
-    row.executeStep();
-    study = row.getColumn(0).getInt64();
-    trial = row.getColumn(1).getInt64();
-    wanted = row.getColumn(2).getInt() == kTrialRunning && row.getColumn(3).getInt64() == attempt;
-  }
+  const auto [study, trial, state, newest] = One<std::int64_t, std::int64_t, v1::TrialState, std::int64_t>(
+      "SELECT study, trial, state, attempts FROM jobs WHERE id = ?", job);
+  // The job was neither cancelled nor queued anew.
+  const bool wanted = state == v1::TRIAL_STATE_RUNNING && newest == attempt;
   const std::vector<EndedShare> shares = ReadShares(job, attempt, last);
   std::vector<ShareEnd> ends;
   ends.reserve(shares.size());
@@ -128,7 +100,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
   }
 
   Execute("UPDATE attempts SET state = ?, stopping = 0, end_s = ?, message = ? WHERE job = ? AND number = ?",
-          static_cast<int>(StateOf(verdict.end)), now_s, message, job, attempt);
+          StateOf(verdict.end), now_s, message, job, attempt);
   Execute(
       R"sql(
         UPDATE shares
@@ -149,15 +121,13 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
   }
   if (measurement) {
     KeepTimeline(study, trial, shares);
-    KeepResult(study, trial, job, attempt, shares, measurement->step_time_s_size(), now_s);
+    KeepResult(study, trial, job, attempt, measurement->step_time_s_size(), now_s);
   }
   if (verdict.end == ShareEnd::kMeasured && trial == 0) KeepCalibration(study, job, attempt, shares, now_s);
   bool again = verdict.again;
   if (verdict.costs) {
-    SQLite::Statement row =
-        Query("UPDATE jobs SET losses = losses + 1 WHERE id = ? RETURNING losses < max_attempts", job);
-    row.executeStep();
-    again = row.getColumn(0).getInt() != 0;
+    again =
+        One<bool>("UPDATE jobs SET losses = losses + 1 WHERE id = ? RETURNING losses < max_attempts", job);
   }
   if (verdict.end == ShareEnd::kCancelled) message = "the worker returned the job";
   SetJobState(job, study, trial, again ? v1::TRIAL_STATE_QUEUED : LastStateOf(verdict.end), message);
@@ -165,7 +135,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
 }
 
 absl::Status SqliteStore::KeepGathering(const ShareOfAttempt& share, const KeptGathering& gathering) {
-  return Write([&]() -> absl::Status {
+  return Write([&] {
     for (const auto& [first_rank, values] : gathering.values) {
       v1::RendezvousRequest brought;
       brought.set_name(gathering.name);
@@ -178,30 +148,27 @@ absl::Status SqliteStore::KeepGathering(const ShareOfAttempt& share, const KeptG
             WHERE job = ? AND attempt = ? AND first_rank = ?
                 AND EXISTS (SELECT 1 FROM attempts a WHERE a.job = shares.job AND a.number = shares.attempt
                             AND a.state = ?))sql",
-          brought, share.job, share.attempt, first_rank, kTrialRunning);
+          brought, share.job, share.attempt, first_rank, v1::TRIAL_STATE_RUNNING);
     }
-    return absl::OkStatus();
   });
 }
 
 absl::StatusOr<std::optional<KeptGathering>> SqliteStore::FindGathering(const ShareOfAttempt& share) {
-  return Read([&]() -> absl::StatusOr<std::optional<KeptGathering>> {
+  return Read([&] {
     std::optional<KeptGathering> found;
-    SQLite::Statement rows = Query(
+    auto rows = Rows<int, v1::RendezvousRequest>(
         "SELECT first_rank, gathering FROM shares WHERE job = ? AND attempt = ? AND gathering IS NOT NULL",
         share.job, share.attempt);
-    while (rows.executeStep()) {
-      v1::RendezvousRequest brought;
-      Parse(rows.getColumn(1), brought);
+    for (const auto& [first_rank, brought] : rows) {
       if (!found) found = {.name = brought.name(), .sequence = brought.sequence(), .values = {}};
-      found->values[rows.getColumn(0).getInt()] = {brought.values().begin(), brought.values().end()};
+      found->values[first_rank] = {brought.values().begin(), brought.values().end()};
     }
     return found;
   });
 }
 
 void SqliteStore::AddUseOf(std::int64_t study, std::int64_t job, std::int64_t attempt, double now_s) {
-  SQLite::Statement used = Query(
+  const auto [owner, use, weight, owner_use, device_s] = One<std::string, double, double, double, double>(
       R"sql(
         SELECT t.owner, t.use, t.weight, IFNULL(o.use, ?4),
             (SELECT SUM(s.device_s) FROM shares s WHERE s.job = ?2 AND s.attempt = ?3)
@@ -209,13 +176,8 @@ void SqliteStore::AddUseOf(std::int64_t study, std::int64_t job, std::int64_t at
         LEFT JOIN owners o ON o.owner = t.owner
         WHERE t.study = ?1)sql",
       study, job, attempt, kNoUse);
-  used.executeStep();
-  const std::string owner = used.getColumn(0).getString();
-  const double device_s = used.getColumn(4).getDouble();
-  Execute("UPDATE turns SET use = ? WHERE study = ?",
-          AddUse(used.getColumn(1).getDouble(), device_s / used.getColumn(2).getDouble(), now_s), study);
-  Execute("UPDATE owners SET use = ? WHERE owner = ?", AddUse(used.getColumn(3).getDouble(), device_s, now_s),
-          owner);
+  Execute("UPDATE turns SET use = ? WHERE study = ?", AddUse(use, device_s / weight, now_s), study);
+  Execute("UPDATE owners SET use = ? WHERE owner = ?", AddUse(owner_use, device_s, now_s), owner);
 }
 
 void SqliteStore::DropDoneJobs(std::int64_t study, std::int64_t job) {
@@ -226,10 +188,8 @@ void SqliteStore::DropDoneJobs(std::int64_t study, std::int64_t job) {
         WHERE study = ?1 AND (?2 = 0 OR id = ?2) AND state NOT IN (?3, ?4) AND job <> x''
             AND (state IN (?5, ?6) OR (SELECT s.state FROM studies s WHERE s.id = ?1) IN (?7, ?8, ?9))
             AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.job = jobs.id AND a.state = ?4))sql",
-      study, job, static_cast<int>(v1::TRIAL_STATE_QUEUED), kTrialRunning,
-      static_cast<int>(v1::TRIAL_STATE_MEASURED), static_cast<int>(v1::TRIAL_STATE_INFEASIBLE),
-      static_cast<int>(kStudyEndStates[0]), static_cast<int>(kStudyEndStates[1]),
-      static_cast<int>(kStudyEndStates[2]));
+      study, job, v1::TRIAL_STATE_QUEUED, v1::TRIAL_STATE_RUNNING, v1::TRIAL_STATE_MEASURED,
+      v1::TRIAL_STATE_INFEASIBLE, kStudyEndStates[0], kStudyEndStates[1], kStudyEndStates[2]);
 }
 
 }  // namespace autocfg::server

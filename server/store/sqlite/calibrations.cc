@@ -25,6 +25,18 @@ bool IsCommunication(const v1::OpDesc& op) {
   return kind && autocfg::IsCommunication(*kind);
 }
 
+// Adds the stored time of an op: seconds, device_overhead_bytes and host_s.
+void AddKept(const v1::OpDesc& op, const std::tuple<double, std::int64_t, double>& stored,
+             Store::Calibration& kept) {
+  const auto& [seconds, device_overhead_bytes, host_s] = stored;
+  v1::OpTime& time = *kept.result.add_ops();
+  *time.mutable_op() = op;
+  time.set_seconds(seconds);
+  time.set_host_s(host_s);
+  kept.result.set_device_overhead_bytes(std::max(kept.result.device_overhead_bytes(), device_overhead_bytes));
+  ++kept.reused_ops;
+}
+
 absl::Status TakesNone(const v1::Study& study) {
   return absl::FailedPreconditionError(
       fmt::format("{} has ended ({}) and takes no calibration", study.name(), ShortName(study.state())));
@@ -33,16 +45,17 @@ absl::Status TakesNone(const v1::Study& study) {
 }  // namespace
 
 std::optional<Store::Calibration> SqliteStore::ReadCalibration(std::int64_t study, bool partial) {
-  SQLite::Statement row = Query(
-      "SELECT device_overhead_bytes, result, reused_ops FROM calibrations WHERE study = ? AND partial = ?",
-      study, partial ? 1 : 0);
-  if (!row.executeStep()) return std::nullopt;
-  Calibration calibration;
-  Parse(row.getColumn(1), calibration.result);
+  auto row = Find<v1::CalibrateResult, std::int64_t, std::int64_t>(
+      R"sql(
+        SELECT result, device_overhead_bytes, reused_ops
+        FROM calibrations
+        WHERE study = ? AND partial = ?)sql",
+      study, partial);
+  if (!row) return std::nullopt;
+  auto& [result, device_overhead_bytes, reused_ops] = *row;
   // The column counts: results of the first version lack the field.
-  calibration.result.set_device_overhead_bytes(row.getColumn(0).getInt64());
-  calibration.reused_ops = row.getColumn(2).getInt64();
-  return calibration;
+  result.set_device_overhead_bytes(device_overhead_bytes);
+  return Calibration{std::move(result), reused_ops};
 }
 
 void SqliteStore::WriteCalibration(std::int64_t study, const Calibration& calibration, bool partial) {
@@ -50,8 +63,7 @@ void SqliteStore::WriteCalibration(std::int64_t study, const Calibration& calibr
       R"sql(
         INSERT OR REPLACE INTO calibrations (study, device_overhead_bytes, result, reused_ops, partial)
         VALUES (?, ?, ?, ?, ?))sql",
-      study, calibration.result.device_overhead_bytes(), calibration.result, calibration.reused_ops,
-      partial ? 1 : 0);
+      study, calibration.result.device_overhead_bytes(), calibration.result, calibration.reused_ops, partial);
 }
 
 absl::Status SqliteStore::EnqueueCalibration(std::int64_t study, const v1::Job& given,
@@ -61,28 +73,26 @@ absl::Status SqliteStore::EnqueueCalibration(std::int64_t study, const v1::Job& 
     const std::optional<v1::Study> owner = FindStudy(study);
     if (!owner) return StudyNotFound(study);
     if (ReadCalibration(study, /*partial=*/false)) return absl::OkStatus();
-    SQLite::Statement known = Query("SELECT id, state FROM jobs WHERE study = ? AND trial = 0", study);
-    const bool again = known.executeStep();
-    const int state = again ? known.getColumn(1).getInt() : 0;
-    if (again && state != v1::TRIAL_STATE_MEASURED && state != v1::TRIAL_STATE_LOST) return absl::OkStatus();
+    const auto known =
+        Find<std::int64_t, v1::TrialState>("SELECT id, state FROM jobs WHERE study = ? AND trial = 0", study);
+    const auto [id, state] = known.value_or(std::tuple(std::int64_t{0}, v1::TRIAL_STATE_LOST));
+    if (state != v1::TRIAL_STATE_MEASURED && state != v1::TRIAL_STATE_LOST) return absl::OkStatus();
     if (IsEnd(owner->state())) return TakesNone(*owner);
     v1::Job job = given;
     job.set_name(CalibrationName(study));
     if (reused.result.ops_size() > 0) WriteCalibration(study, reused, /*partial=*/true);
-    if (!again) {
+    if (!known) {
       QueueJob(study, 0, job, max_attempts);
       TouchStudy(study);
       return absl::OkStatus();
     }
     // The result was dropped, or its workers disappeared.
-    const std::int64_t id = known.getColumn(0).getInt64();
-    known.reset();
     Execute(
         R"sql(
           UPDATE jobs
           SET ranks = ?, max_attempts = ?, losses = 0, job = ?, device = ?, fewer_ranks = ?, limit_s = ?
           WHERE id = ?)sql",
-        job.ranks(), max_attempts, job, job.device(), job.fewer_ranks() ? 1 : 0, job.time_limit_s(), id);
+        job.ranks(), max_attempts, job, job.device(), job.fewer_ranks(), job.time_limit_s(), id);
     SetJobState(id, study, 0, v1::TRIAL_STATE_QUEUED, "");
     return absl::OkStatus();
   });
@@ -119,28 +129,28 @@ absl::StatusOr<std::pair<v1::TrialState, std::string>> SqliteStore::CalibrationS
   using Answer = std::pair<v1::TrialState, std::string>;
   return Read([&]() -> absl::StatusOr<Answer> {
     AUTOCFG_RETURN_IF_ERROR(CheckStudy(study));
-    SQLite::Statement row = Query("SELECT state, message FROM jobs WHERE study = ? AND trial = 0", study);
-    if (!row.executeStep()) return Answer(v1::TRIAL_STATE_UNSPECIFIED, "");
-    return Answer(static_cast<v1::TrialState>(row.getColumn(0).getInt()), row.getColumn(1).getString());
+    const auto row = Find<v1::TrialState, std::string>(
+        "SELECT state, message FROM jobs WHERE study = ? AND trial = 0", study);
+    return row ? std::make_from_tuple<Answer>(*row) : Answer(v1::TRIAL_STATE_UNSPECIFIED, "");
   });
 }
 
 bool SqliteStore::CommunicationWasTimedTogether(const OpTimesKey& key, const v1::CalibrateSpec& spec,
                                                 double since_s) {
-  SQLite::Statement row = Query(
-      R"sql(
-        SELECT measured_s
-        FROM op_times
-        WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device = ? AND workers = ?
-            AND time_budget_s >= ? AND measured_s >= ? AND op = ?)sql",
-      key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, spec.time_budget_s(), since_s);
+  Query<double> measured_s(db(), R"sql(
+    SELECT measured_s
+    FROM op_times
+    WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device = ? AND workers = ?
+        AND time_budget_s >= ? AND measured_s >= ? AND op = ?)sql");
   std::set<double> times;  // one per calibration
   for (const v1::OpDesc& op : spec.ops()) {
     if (!IsCommunication(op)) continue;
-    row.reset();
-    Bind(row, 8, op);
-    if (!row.executeStep()) return false;
-    times.insert(row.getColumn(0).getDouble());
+    const auto time = measured_s
+                          .With(key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers,
+                                spec.time_budget_s(), since_s, op)
+                          .Next();
+    if (!time) return false;
+    times.insert(*time);
   }
   return times.size() <= 1;
 }
@@ -150,40 +160,25 @@ Store::Calibration SqliteStore::ReadOpTimes(const OpTimesKey& key, const v1::Cal
   Calibration found;
   const double since_s = now_s - key.kept_s;
   const bool communication = CommunicationWasTimedTogether(key, spec, since_s);
-  SQLite::Statement row = Query(
-      R"sql(
-        SELECT seconds, device_overhead_bytes, host_s
-        FROM op_times
-        WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device = ? AND workers = ?
-            AND time_budget_s >= ? AND measured_s >= ? AND op = ?)sql",
-      key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, spec.time_budget_s(), since_s);
+  Query<double, std::int64_t, double> times(db(), R"sql(
+    SELECT seconds, device_overhead_bytes, host_s
+    FROM op_times
+    WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device = ? AND workers = ?
+        AND time_budget_s >= ? AND measured_s >= ? AND op = ?)sql");
   for (const v1::OpDesc& op : spec.ops()) {
     if (IsCommunication(op) && !communication) continue;
-    row.reset();
-    Bind(row, 8, op);
-    if (!row.executeStep()) continue;
-    v1::OpTime& time = *found.result.add_ops();
-    *time.mutable_op() = op;
-    time.set_seconds(row.getColumn(0).getDouble());
-    time.set_host_s(row.getColumn(2).getDouble());
-    found.result.set_device_overhead_bytes(
-        std::max<std::int64_t>(found.result.device_overhead_bytes(), row.getColumn(1).getInt64()));
-    ++found.reused_ops;
+    const auto time = times
+                          .With(key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers,
+                                spec.time_budget_s(), since_s, op)
+                          .Next();
+    if (time) AddKept(op, *time, found);
   }
   return found;
 }
 
 absl::StatusOr<Store::Calibration> SqliteStore::FindOpTimes(const OpTimesKey& key,
                                                             const v1::CalibrateSpec& spec, double now_s) {
-  return Read([&]() -> absl::StatusOr<Calibration> { return ReadOpTimes(key, spec, now_s); });
-}
-
-v1::Inventory SqliteStore::InventoryOf(const std::string& worker) {
-  v1::Inventory inventory;
-  SQLite::Statement row = Query("SELECT inventory FROM workers WHERE worker = ?", worker);
-  row.executeStep();
-  Parse(row.getColumn(0), inventory);
-  return inventory;
+  return Read([&] { return ReadOpTimes(key, spec, now_s); });
 }
 
 void SqliteStore::LeaveOutKeptOps(std::int64_t study, std::int64_t job, const std::string& worker,
@@ -195,7 +190,8 @@ void SqliteStore::LeaveOutKeptOps(std::int64_t study, std::int64_t job, const st
   if (const std::optional<Calibration> before = ReadCalibration(study, /*partial=*/true)) {
     for (const v1::OpTime& time : before->result.ops()) *all.add_ops() = time.op();
   }
-  const std::vector<MachineShare> places = {{InventoryOf(worker), ranks}};
+  const std::vector<MachineShare> places = {
+      {One<v1::Inventory>("SELECT inventory FROM workers WHERE worker = ?", worker), ranks}};
   const std::optional<OpTimesKey> key = OpTimesKeyOf(places, given.fewer_ranks());
   Calibration kept = key ? ReadOpTimes(*key, all, now_s) : Calibration();
   if (kept.result.ops_size() > 0 && kept.result.ops_size() == all.ops_size()) {
@@ -216,27 +212,16 @@ void SqliteStore::LeaveOutKeptOps(std::int64_t study, std::int64_t job, const st
 absl::Status SqliteStore::KeepTimedOps(const std::string& lease_id, std::int64_t fencing_token,
                                        const v1::CalibrateResult& timed, double now_s) {
   return Write([&]() -> absl::Status {
-    EndedShare share;
-    std::int64_t job = 0, attempt = 0, shares = 0;
-    v1::Job asked;
-    {
-      SQLite::Statement row = Query(
-          R"sql(
-            SELECT s.job, s.attempt, s.worker, s.ranks, j.job,
-                (SELECT COUNT(*) FROM shares t WHERE t.job = s.job AND t.attempt = s.attempt)
-            FROM shares s
-            JOIN jobs j ON j.id = s.job
-            WHERE s.lease_id = ? AND s.fencing_token = ? AND s.ending = 0)sql",
-          lease_id, fencing_token);
-      if (!row.executeStep())
-        return absl::FailedPreconditionError(fmt::format("lease {} is not held any more", lease_id));
-      job = row.getColumn(0).getInt64();
-      attempt = row.getColumn(1).getInt64();
-      share.worker = row.getColumn(2).getString();
-      share.ranks = row.getColumn(3).getInt();
-      Parse(row.getColumn(4), asked);
-      shares = row.getColumn(5).getInt64();
-    }
+    const auto row = Find<std::int64_t, std::int64_t, v1::Job, int>(
+        R"sql(
+          SELECT s.job, s.attempt, j.job,
+              (SELECT COUNT(*) FROM shares t WHERE t.job = s.job AND t.attempt = s.attempt)
+          FROM shares s
+          JOIN jobs j ON j.id = s.job
+          WHERE s.lease_id = ? AND s.fencing_token = ? AND s.ending = 0)sql",
+        lease_id, fencing_token);
+    if (!row) return absl::FailedPreconditionError(fmt::format("lease {} is not held any more", lease_id));
+    const auto& [job, attempt, asked, shares] = *row;
     AUTOCFG_RETURN_IF_ERROR(CheckAskedFor(asked, timed));
     if (shares != 1) return absl::OkStatus();
     Calibration kept;
@@ -244,15 +229,15 @@ absl::Status SqliteStore::KeepTimedOps(const std::string& lease_id, std::int64_t
     for (const v1::OpTime& time : timed.ops()) {
       if (!IsCommunication(time.op())) *kept.result.add_ops() = time;
     }
-    KeepOpTimes(job, attempt, {share}, kept, now_s);
+    KeepOpTimes(job, attempt, kept, now_s);
     return absl::OkStatus();
   });
 }
 
 absl::StatusOr<Store::Calibration> SqliteStore::AllOpTimes(const OpTimesKey& key, double now_s) {
-  return Read([&]() -> absl::StatusOr<Calibration> {
+  return Read([&] {
     Calibration found;
-    SQLite::Statement row = Query(
+    auto rows = Rows<v1::OpDesc, double, std::int64_t, double>(
         R"sql(
           SELECT op, seconds, device_overhead_bytes, host_s
           FROM op_times
@@ -260,15 +245,8 @@ absl::StatusOr<Store::Calibration> SqliteStore::AllOpTimes(const OpTimesKey& key
               AND measured_s >= ?
           ORDER BY op)sql",
         key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, now_s - key.kept_s);
-    while (row.executeStep()) {
-      v1::OpTime& time = *found.result.add_ops();
-      Parse(row.getColumn(0), *time.mutable_op());
-      time.set_seconds(row.getColumn(1).getDouble());
-      time.set_host_s(row.getColumn(3).getDouble());
-      found.result.set_device_overhead_bytes(
-          std::max<std::int64_t>(found.result.device_overhead_bytes(), row.getColumn(2).getInt64()));
-      ++found.reused_ops;
-    }
+    for (const auto& [op, seconds, device_overhead_bytes, host_s] : rows)
+      AddKept(op, {seconds, device_overhead_bytes, host_s}, found);
     return found;
   });
 }
@@ -280,7 +258,7 @@ void SqliteStore::KeepCalibration(std::int64_t study, std::int64_t job, std::int
   Calibration calibration;
   for (const EndedShare& share : shares) parts.push_back({*share.calibration, share.ranks});
   calibration.result = MergeCalibrations(parts);
-  KeepOpTimes(job, attempt, shares, calibration, now_s);
+  KeepOpTimes(job, attempt, calibration, now_s);
   if (const std::optional<Calibration> reused = ReadCalibration(study, /*partial=*/true)) {
     std::set<std::string> measured;
     for (const v1::OpTime& time : calibration.result.ops()) measured.insert(time.op().SerializeAsString());
@@ -308,24 +286,31 @@ bool SqliteStore::SharedItsWorkers(std::int64_t job, std::int64_t attempt) {
               AND m.job = ?1 AND m.attempt = ?2
           LIMIT 1)sql",
         beside);
-    if (Query(sql.c_str(), job, attempt).executeStep()) return true;
+    if (Find<int>(sql, job, attempt)) return true;
   }
   return false;
 }
 
-void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const std::vector<EndedShare>& shares,
-                              const Calibration& measured, double now_s) {
-  v1::Job asked;
-  {
-    SQLite::Statement row = Query("SELECT job FROM jobs WHERE id = ?", job);
-    row.executeStep();
-    Parse(row.getColumn(0), asked);
-  }
+std::optional<OpTimesKey> SqliteStore::KeyOf(std::int64_t job, std::int64_t attempt, const v1::Job& asked) {
+  if (SharedItsWorkers(job, attempt)) return std::nullopt;
   std::vector<MachineShare> places;
-  places.reserve(shares.size());
-  for (const EndedShare& share : shares) places.push_back({InventoryOf(share.worker), share.ranks});
-  const std::optional<OpTimesKey> key = OpTimesKeyOf(places, asked.fewer_ranks());
-  if (!key || SharedItsWorkers(job, attempt)) return;
+  auto rows = Rows<v1::Inventory, std::int64_t>(
+      R"sql(
+        SELECT w.inventory, s.ranks
+        FROM shares s
+        JOIN workers w ON w.worker = s.worker
+        WHERE s.job = ? AND s.attempt = ?
+        ORDER BY s.first_rank)sql",
+      job, attempt);
+  for (auto& row : rows) places.push_back(Make<MachineShare>(std::move(row)));
+  return OpTimesKeyOf(places, asked.fewer_ranks());
+}
+
+void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const Calibration& measured,
+                              double now_s) {
+  const v1::Job asked = JobOf(job);
+  const std::optional<OpTimesKey> key = KeyOf(job, attempt, asked);
+  if (!key) return;
   // Expired times go first: otherwise one with a longer time budget would not be replaced.
   Execute("DELETE FROM op_times WHERE measured_s < ? OR (device = ? AND measured_s < ?)",
           now_s - kOpTimesKeptSeconds, key->device, now_s - key->kept_s);

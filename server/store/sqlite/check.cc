@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "SQLiteCpp/Database.h"
-#include "SQLiteCpp/Statement.h"
 #include "autocfg/v1/study_service.pb.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "server/names/names.h"
+#include "server/store/query.h"
 #include "server/store/sqlite/schema.h"
 #include "server/store/sqlite/sqlite_file.h"
 #include "server/store/sqlite/stop_watch.h"
@@ -20,35 +20,32 @@ namespace {
 
 constexpr int kPrimaryResultCode = 0xff;
 
-// Appends a problem for each row, as long as there is room.
-template <typename Describe>
+// Appends a problem for each row, as long as there is room. `describe`: returns it; "": the row is none.
+template <typename... Columns, typename Describe>
 void AddProblems(SQLite::Database& db, const std::string& sql, Describe describe,
                  std::vector<std::string>& problems) {
-  SQLite::Statement rows(db, sql);
-  while (problems.size() < kMostProblems && rows.executeStep()) {
-    if (std::string text = describe(rows); !text.empty()) problems.push_back(base::OneLine(text));
+  Query<Columns...> rows(db, sql);
+  while (problems.size() < kMostProblems) {
+    const auto row = rows.Next();
+    if (!row) break;
+    if (const std::string text = describe(*row); !text.empty()) problems.push_back(base::OneLine(text));
   }
 }
 
 void FindProblems(SQLite::Database& db, bool known_version, std::vector<std::string>& problems) {
-  AddProblems(
+  AddProblems<std::string>(
       db, fmt::format("PRAGMA integrity_check({})", kMostProblems),
-      [](SQLite::Statement& row) {
-        const std::string text = row.getColumn(0).getString();
-        return text == "ok" ? "" : text;
-      },
-      problems);
+      [](const std::string& text) { return text == "ok" ? "" : text; }, problems);
   if (!problems.empty()) return;  // what follows would read a damaged file
-  AddProblems(
+  AddProblems<std::string, std::optional<std::string>, std::string, int>(
       db, "PRAGMA foreign_key_check",
-      [](SQLite::Statement& row) {
-        return fmt::format("row {} of table {} refers to a missing row of {}",
-                           row.getColumn(1).isNull() ? "?" : row.getColumn(1).getString(),
-                           row.getColumn(0).getString(), row.getColumn(2).getString());
+      [](const auto& row) {
+        return fmt::format("row {} of table {} refers to a missing row of {}", std::get<1>(row).value_or("?"),
+                           std::get<0>(row), std::get<2>(row));
       },
       problems);
   if (!known_version) return;
-  AddProblems(
+  AddProblems<std::int64_t, std::int64_t>(
       db,
       fmt::format(
           R"sql(
@@ -61,9 +58,8 @@ void FindProblems(SQLite::Database& db, bool known_version, std::vector<std::str
                JOIN measurements m ON m.job = a.job AND m.attempt = a.number
                WHERE j.study = t.study AND j.trial = t.number AND j.state = {0})))sql",
           static_cast<int>(v1::TRIAL_STATE_MEASURED)),
-      [](SQLite::Statement& row) {
-        return fmt::format("{}: its state and its measurement do not agree",
-                           TrialName(row.getColumn(0).getInt64(), row.getColumn(1).getInt64()));
+      [](const auto& row) {
+        return fmt::format("{}: its state and its measurement do not agree", std::apply(TrialName, row));
       },
       problems);
 }

@@ -17,22 +17,19 @@ std::int64_t BytesOfFile(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<StoreFigures> SqliteStore::Figures() {
-  return Read([&]() -> absl::StatusOr<StoreFigures> {
+  return Read([&] {
     StoreFigures figures;
-    SQLite::Statement queued = Query(
+    figures.jobs_queued = One<std::int64_t>(
         R"sql(
           SELECT count(*)
           FROM jobs j
           CROSS JOIN studies s ON s.id = j.study
           WHERE j.state = ? AND s.state = ?)sql",
-        static_cast<int>(v1::TRIAL_STATE_QUEUED), static_cast<int>(v1::STUDY_STATE_RUNNING));
-    queued.executeStep();
-    figures.jobs_queued = queued.getColumn(0).getInt64();
-    figures.leases_held = db().execAndGet("SELECT count(*) FROM shares WHERE ending = 0").getInt64();
-    SQLite::Statement studies(db(), "SELECT state, count(*) FROM studies GROUP BY state");
-    while (studies.executeStep())
-      figures.studies[static_cast<v1::StudyState>(studies.getColumn(0).getInt())] =
-          studies.getColumn(1).getInt64();
+        v1::TRIAL_STATE_QUEUED, v1::STUDY_STATE_RUNNING);
+    figures.leases_held = One<std::int64_t>("SELECT count(*) FROM shares WHERE ending = 0");
+    for (const auto& [state, count] :
+         Rows<v1::StudyState, std::int64_t>("SELECT state, count(*) FROM studies GROUP BY state"))
+      figures.studies[state] = count;
     figures.used_bytes = BytesInUse();
     if (file_.lock) {  // not in memory
       figures.file_bytes = BytesOfFile(file_.path);

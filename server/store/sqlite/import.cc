@@ -66,13 +66,13 @@ std::int64_t SqliteStore::AddEndedJob(std::int64_t study, std::int64_t trial, v1
       R"sql(
         INSERT INTO jobs (study, trial, ranks, state, message, attempts, max_attempts, job)
         VALUES (?, ?, 1, ?, ?, ?, 1, x''))sql",
-      study, trial, static_cast<int>(state), message, last);
+      study, trial, state, message, last);
   const std::int64_t job = db().getLastInsertRowid();
   for (const AddedAttempt& each : attempts) {
     const v1::Attempt& attempt = each.attempt;
     Execute("INSERT INTO attempts (job, number, state, start_s, end_s, message) VALUES (?, ?, ?, ?, ?, ?)",
-            job, attempt.number(), static_cast<int>(attempt.state()), attempt.start_time_s(),
-            attempt.end_time_s(), attempt.message());
+            job, attempt.number(), attempt.state(), attempt.start_time_s(), attempt.end_time_s(),
+            attempt.message());
     int rank = 0;
     for (const std::string& worker : each.workers) {
       AddWorker(worker);
@@ -85,7 +85,7 @@ std::int64_t SqliteStore::AddEndedJob(std::int64_t study, std::int64_t trial, v1
               (?1, ?2, ?3, 1, ?4, 0, 'imported-' || ?5 || '-' || lower(hex(randomblob(8))), ?5, ?6, ?7, ?6,
                ?8))sql",
           job, attempt.number(), rank, worker, Next("fencing_token"), attempt.end_time_s(),
-          static_cast<int>(EndOfState(attempt.state())), rank == 0 ? each.device_s : 0.0);
+          EndOfState(attempt.state()), rank == 0 ? each.device_s : 0.0);
       ++rank;
     }
     if (each.measurement) {
@@ -134,8 +134,8 @@ void SqliteStore::AddTrial(std::int64_t study, const v1::Trial& given) {
       R"sql(
         INSERT INTO trials (study, number, plan_text, repeat, state, message, change, trial)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?))sql",
-      study, number, trial.plan_text(), trial.repeat(), static_cast<int>(trial.state()), given.message(),
-      Next("change"), trial);
+      study, number, trial.plan_text(), trial.repeat(), trial.state(), given.message(), Next("change"),
+      trial);
   AddEndedJob(study, number, given.state(), given.message(), attempts);
 }
 
@@ -155,7 +155,7 @@ absl::StatusOr<v1::Study> SqliteStore::ImportStudy(const StudyCopy& copy) {
         R"sql(
           INSERT INTO studies (fingerprint, state, change, next_trial, wall_s, plan_cpu_s, study, reduced)
           VALUES (?, ?, ?, ?, ?, ?, ?, 1))sql",
-        study.fingerprint(), static_cast<int>(study.state()), Next("change"), last + 1, copy.usage.wall_s,
+        study.fingerprint(), study.state(), Next("change"), last + 1, copy.usage.wall_s,
         copy.usage.plan_cpu_s, study);
     const std::int64_t id = db().getLastInsertRowid();
     AddTurn(id, study);

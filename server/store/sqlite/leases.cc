@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "server/store/placement.h"
 #include "server/store/sqlite/sqlite_store_impl.h"
@@ -12,14 +13,14 @@
 namespace autocfg::server {
 namespace {
 
-constexpr int kRunning = v1::TRIAL_STATE_RUNNING;
-
 // Extra lease time beyond a job's time limit, to start and end the ranks and to report.
 constexpr double kBeyondLimitSeconds = 120;
 
 // Of how many waiting jobs one look tries whether they fit beside the one that slots are kept for. Others
 // come at a later look, so that a look takes no longer with a longer queue.
 constexpr int kMostTried = 100;
+
+constexpr const char* kNotArrived = "its lease did not reach the worker";
 
 bool CanTakeMore(const PlacementWorker& worker) {
   return worker.waiting && !worker.closed && !worker.draining && worker.free > 0;
@@ -42,21 +43,16 @@ void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shar
                           const std::vector<WorkerSession>& sessions, double now_s, double duration_s,
                           std::vector<Lease>& leases) {
   Lease lease;
-  {
-    SQLite::Statement row = Query(
-        R"sql(
-          UPDATE jobs
-          SET state = ?, message = '', attempts = attempts + 1
-          WHERE id = ?
-          RETURNING study, trial, attempts, job)sql",
-        kRunning, job);
-    row.executeStep();
-    lease.key = {row.getColumn(0).getInt64(), row.getColumn(1).getInt64()};
-    lease.attempt = row.getColumn(2).getInt64();
-    Parse(row.getColumn(3), lease.job);
-  }
+  std::tie(lease.key.study, lease.key.trial, lease.attempt, lease.job) =
+      One<std::int64_t, std::int64_t, std::int64_t, v1::Job>(
+          R"sql(
+            UPDATE jobs
+            SET state = ?, message = '', attempts = attempts + 1
+            WHERE id = ?
+            RETURNING study, trial, attempts, job)sql",
+          v1::TRIAL_STATE_RUNNING, job);
   Execute("INSERT INTO attempts (job, number, state, start_s) VALUES (?, ?, ?, ?)", job, lease.attempt,
-          kRunning, now_s);
+          v1::TRIAL_STATE_RUNNING, now_s);
   if (lease.attempt > 1 && lease.key.trial == 0 && lease.job.has_calibrate() && shares.size() == 1) {
     LeaveOutKeptOps(lease.key.study, job, sessions[shares.front().worker].worker, shares.front().ranks, now_s,
                     lease.job);
@@ -70,7 +66,7 @@ void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shar
     lease.session = sessions[share.worker];
     lease.ranks = static_cast<std::int32_t>(share.ranks);
     lease.fencing_token = Next("fencing_token");
-    SQLite::Statement row = Query(
+    lease.lease_id = One<std::string>(
         R"sql(
           INSERT INTO shares
             (job, attempt, first_rank, ranks, worker, epoch, lease_id, fencing_token, expires_s, latest_s)
@@ -79,8 +75,6 @@ void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shar
           RETURNING lease_id)sql",
         job, lease.attempt, lease.first_rank, lease.ranks, lease.session.worker, lease.session.epoch,
         lease.fencing_token, lease.expires_s, LatestExpiry(lease.job.time_limit_s(), now_s));
-    row.executeStep();
-    lease.lease_id = row.getColumn(0).getString();
     leases.push_back(lease);
     ++commit_.leases_granted;
     lease.first_rank += lease.ranks;
@@ -99,10 +93,9 @@ void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shar
 absl::StatusOr<Assignment> SqliteStore::LeaseJobs(const std::vector<WorkerSession>& waiting,
                                                   const std::vector<WorkerSession>& live, double now_s,
                                                   double duration_s, bool keeps) {
-  const absl::StatusOr<bool> queued = Read([&]() -> absl::StatusOr<bool> { return AnyQueued(); });
-  if (!queued.ok()) return queued.status();
-  if (!*queued) return Assignment();
-  return Write([&]() -> absl::StatusOr<Assignment> {
+  AUTOCFG_ASSIGN_OR_RETURN(const bool any, Read([&] { return AnyQueued(); }));
+  if (!any) return Assignment();
+  return Write([&] {
     Assignment assignment;
     std::vector<std::pair<std::int64_t, std::vector<PlacedShare>>> placed;  // by job
     const std::vector<RunningShare> running = ReadRunningShares(db());
@@ -144,41 +137,30 @@ absl::StatusOr<Assignment> SqliteStore::LeaseJobs(const std::vector<WorkerSessio
 }
 
 absl::Status SqliteStore::ReturnLease(const std::string& lease_id, std::int64_t fencing_token, double now_s) {
-  return Write([&]() -> absl::Status {
-    EndShares({.end = ShareEnd::kWithdrawn,
-               .now_s = now_s,
-               .message = "its lease did not reach the worker",
-               .used = false},
-              FoundBy::kLease, "lease_id = ?5 AND fencing_token = ?6", lease_id, fencing_token);
-    return absl::OkStatus();
+  return Write([&] {
+    EndShares({ShareEnd::kWithdrawn, now_s, kNotArrived, /*used=*/false}, FoundBy::kLease,
+              "lease_id = ?5 AND fencing_token = ?6", lease_id, fencing_token);
   });
 }
 
 absl::Status SqliteStore::KeepOnly(const WorkerSession& session, const std::vector<std::string>& held,
                                    double now_s) {
+  AUTOCFG_ASSIGN_OR_RETURN(std::vector<std::string> gone, Read([&] {
+                             return All<std::string>(
+                                 R"sql(
+                                   SELECT lease_id
+                                   FROM shares INDEXED BY running_shares
+                                   WHERE ending = 0 AND worker = ? AND epoch = ?)sql",
+                                 session.worker, session.epoch);
+                           }));
   const std::set<std::string> kept(held.begin(), held.end());
-  std::vector<std::string> gone;
-  absl::Status status = Read([&]() -> absl::Status {
-    SQLite::Statement rows = Query(
-        "SELECT lease_id FROM shares INDEXED BY running_shares WHERE ending = 0 AND worker = ? AND epoch = ?",
-        session.worker, session.epoch);
-    while (rows.executeStep()) {
-      if (std::string lease = rows.getColumn(0).getString(); !kept.contains(lease))
-        gone.push_back(std::move(lease));
-    }
-    return absl::OkStatus();
-  });
-  if (!status.ok() || gone.empty()) return status;
-  return Write([&]() -> absl::Status {
+  std::erase_if(gone, [&](const std::string& lease) { return kept.contains(lease); });
+  if (gone.empty()) return absl::OkStatus();
+  return Write([&] {
     for (const std::string& lease : gone) {
-      EndShares({.end = ShareEnd::kWithdrawn,
-                 .now_s = now_s,
-                 .message = "its lease did not reach the worker",
-                 .used = false},
-                FoundBy::kLease, "lease_id = ?5 AND worker = ?6 AND epoch = ?7", lease, session.worker,
-                session.epoch);
+      EndShares({ShareEnd::kWithdrawn, now_s, kNotArrived, /*used=*/false}, FoundBy::kLease,
+                "lease_id = ?5 AND worker = ?6 AND epoch = ?7", lease, session.worker, session.epoch);
     }
-    return absl::OkStatus();
   });
 }
 
@@ -189,25 +171,26 @@ absl::StatusOr<v1::LeaseCommand> SqliteStore::RenewLease(const std::string& work
                                                          double duration_s) {
   // In memory: a synced commit for each renewal would be most of what the disk has to do.
   return Read([&]() -> absl::StatusOr<v1::LeaseCommand> {
-    SQLite::Statement row = Query(
+    const auto row = Find<bool, bool, double, std::optional<double>>(
         R"sql(
           SELECT a.stopping, w.draining, s.expires_s, s.latest_s
           FROM shares s
           JOIN attempts a ON a.job = s.job AND a.number = s.attempt
           JOIN workers w ON w.worker = s.worker
-          WHERE s.lease_id = ? AND s.fencing_token = ? AND s.worker = ? AND s.epoch = ? AND s.ending = 0)sql",
+          WHERE s.lease_id = ? AND s.fencing_token = ? AND s.worker = ? AND s.epoch = ?
+              AND s.ending = 0)sql",
         lease_id, fencing_token, worker, session_epoch);
-    if (!row.executeStep()) {
+    if (!row) {
       return absl::FailedPreconditionError(
           fmt::format("lease {} is no longer held by {}; drop its job", lease_id, worker));
     }
-    if (row.getColumn(0).getInt() != 0) return v1::LEASE_COMMAND_CANCEL;
-    const double stored_s = row.getColumn(2).getDouble();
+    const auto [stopping, draining, stored_s, latest_s] = *row;
+    if (stopping) return v1::LEASE_COMMAND_CANCEL;
     double expires_s = std::max(now_s + duration_s, stored_s);
-    if (!row.getColumn(3).isNull()) expires_s = std::min(expires_s, row.getColumn(3).getDouble());
+    if (latest_s) expires_s = std::min(expires_s, *latest_s);
     Renewal& renewal = renewals_[lease_id];
     renewal = {.expires_s = std::max(expires_s, renewal.expires_s), .stored_s = stored_s};
-    return row.getColumn(1).getInt() != 0 ? v1::LEASE_COMMAND_DRAIN : v1::LEASE_COMMAND_CONTINUE;
+    return draining ? v1::LEASE_COMMAND_DRAIN : v1::LEASE_COMMAND_CONTINUE;
   });
 }
 
@@ -221,7 +204,7 @@ void SqliteStore::WriteRenewals(double stored_until_s) {
 }
 
 absl::StatusOr<int> SqliteStore::GrantAnew(double now_s, double duration_s) {
-  return Write([&]() -> absl::StatusOr<int> {
+  return Write([&] {
     WriteRenewals(std::numeric_limits<double>::infinity());
     // Both right sides read the values from before.
     return Execute(
@@ -231,24 +214,20 @@ absl::StatusOr<int> SqliteStore::GrantAnew(double now_s, double duration_s) {
 }
 
 absl::StatusOr<std::vector<std::string>> SqliteStore::LeasesToStop() {
-  return Read([&]() -> absl::StatusOr<std::vector<std::string>> {
-    std::vector<std::string> leases;
-    SQLite::Statement rows(db(),
-                           R"sql(
+  return Read([&] {
+    return All<std::string>(
+        R"sql(
           SELECT s.lease_id
           FROM attempts a
           CROSS JOIN shares s ON s.job = a.job AND s.attempt = a.number
           WHERE a.stopping = 1 AND s.ending = 0
           ORDER BY s.fencing_token)sql");
-    while (rows.executeStep()) leases.push_back(rows.getColumn(0).getString());
-    return leases;
   });
 }
 
 absl::StatusOr<std::vector<std::string>> SqliteStore::WorkersOn(std::int64_t study) {
-  return Read([&]() -> absl::StatusOr<std::vector<std::string>> {
-    std::vector<std::string> workers;
-    SQLite::Statement rows = Query(
+  return Read([&] {
+    return All<std::string>(
         R"sql(
           SELECT DISTINCT s.worker
           FROM shares s
@@ -256,44 +235,31 @@ absl::StatusOr<std::vector<std::string>> SqliteStore::WorkersOn(std::int64_t stu
           WHERE s.ending = 0 AND j.study = ?
           ORDER BY s.worker)sql",
         study);
-    while (rows.executeStep()) workers.push_back(rows.getColumn(0).getString());
-    return workers;
   });
 }
 
 absl::StatusOr<ShareOfAttempt> SqliteStore::FindShare(const std::string& lease_id,
                                                       std::int64_t fencing_token) {
   return Read([&]() -> absl::StatusOr<ShareOfAttempt> {
-    SQLite::Statement row = Query(
+    auto row = Find<std::int64_t, std::int64_t, std::int64_t, std::int64_t, int, int, int, bool, bool>(
         R"sql(
-          SELECT s.job, s.attempt, s.first_rank, s.ranks,
+          SELECT j.study, j.trial, s.job, s.attempt, s.first_rank, s.ranks,
               (SELECT SUM(t.ranks) FROM shares t WHERE t.job = s.job AND t.attempt = s.attempt),
               a.stopping,
-              EXISTS (SELECT 1 FROM shares t WHERE t.job = s.job AND t.attempt = s.attempt AND t.ending <> 0),
-              j.study, j.trial
+              EXISTS (SELECT 1 FROM shares t
+                      WHERE t.job = s.job AND t.attempt = s.attempt AND t.ending <> 0)
           FROM shares s
           JOIN attempts a ON a.job = s.job AND a.number = s.attempt
           JOIN jobs j ON j.id = s.job
           WHERE s.lease_id = ? AND s.fencing_token = ? AND s.ending = 0)sql",
         lease_id, fencing_token);
-    if (!row.executeStep())
-      return absl::FailedPreconditionError(fmt::format("lease {} is not held any more", lease_id));
-    ShareOfAttempt share;
-    share.job = row.getColumn(0).getInt64();
-    share.attempt = row.getColumn(1).getInt64();
-    share.first_rank = row.getColumn(2).getInt();
-    share.ranks = row.getColumn(3).getInt();
-    share.job_ranks = row.getColumn(4).getInt();
-    share.stopping = row.getColumn(5).getInt() != 0;
-    share.others_ended = row.getColumn(6).getInt() != 0;
-    share.study = row.getColumn(7).getInt64();
-    share.trial = row.getColumn(8).getInt64();
-    return share;
+    if (row) return Make<ShareOfAttempt>(*row);
+    return absl::FailedPreconditionError(fmt::format("lease {} is not held any more", lease_id));
   });
 }
 
 absl::StatusOr<std::vector<EndedLease>> SqliteStore::ExpireLeases(double now_s) {
-  return Write([&]() -> absl::StatusOr<std::vector<EndedLease>> {
+  return Write([&] {
     WriteRenewals(now_s);
     auto ended =
         EndShares({.end = ShareEnd::kLost,
@@ -313,7 +279,7 @@ absl::StatusOr<std::vector<EndedLease>> SqliteStore::ExpireLeases(double now_s) 
 }
 
 absl::StatusOr<std::vector<EndedLease>> SqliteStore::WithdrawExpired(double now_s) {
-  return Write([&]() -> absl::StatusOr<std::vector<EndedLease>> {
+  return Write([&] {
     WriteRenewals(now_s);
     return EndShares({.end = ShareEnd::kWithdrawn,
                       .now_s = now_s,
@@ -325,11 +291,11 @@ absl::StatusOr<std::vector<EndedLease>> SqliteStore::WithdrawExpired(double now_
 absl::StatusOr<std::vector<EndedLease>> SqliteStore::LoseGangShares(const WorkerSession& session,
                                                                     const std::string& message,
                                                                     double now_s) {
-  return Write([&]() -> absl::StatusOr<std::vector<EndedLease>> {
-    return EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = message}, FoundBy::kWorker,
-                     R"sql(
-          worker = ?5 AND epoch = ?6 AND
-            (SELECT count(*) FROM shares t WHERE t.job = shares.job AND t.attempt = shares.attempt) > 1)sql",
+  return Write([&] {
+    constexpr const char* kOfGangs = R"sql(
+      worker = ?5 AND epoch = ?6 AND
+        (SELECT count(*) FROM shares t WHERE t.job = shares.job AND t.attempt = shares.attempt) > 1)sql";
+    return EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = message}, FoundBy::kWorker, kOfGangs,
                      session.worker, session.epoch);
   });
 }

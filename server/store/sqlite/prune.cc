@@ -21,16 +21,13 @@ absl::Status DryRun() { return absl::CancelledError("a dry run"); }
 std::vector<SqliteStore::EndedStudy> SqliteStore::ReadEnded() {
   static_assert(kStudyEndStates.size() == 3, "one parameter of the query each");
   std::vector<EndedStudy> ended;
-  SQLite::Statement rows = Query("SELECT id, study, reduced FROM studies WHERE state IN (?, ?, ?)",
-                                 static_cast<int>(kStudyEndStates[0]), static_cast<int>(kStudyEndStates[1]),
-                                 static_cast<int>(kStudyEndStates[2]));
-  while (rows.executeStep()) {
-    v1::Study study;
-    Parse(rows.getColumn(1), study);
-    ended.push_back({.id = rows.getColumn(0).getInt64(),
+  for (const auto& [id, study, reduced] :
+       Rows<std::int64_t, v1::Study, bool>("SELECT id, study, reduced FROM studies WHERE state IN (?, ?, ?)",
+                                           kStudyEndStates[0], kStudyEndStates[1], kStudyEndStates[2])) {
+    ended.push_back({.id = id,
                      .end_s = study.end_time_s() > 0 ? study.end_time_s() : study.create_time_s(),
                      .has_result = study.has_best(),
-                     .reduced = rows.getColumn(2).getInt() != 0});
+                     .reduced = reduced});
   }
   std::sort(ended.begin(), ended.end(), [](const EndedStudy& a, const EndedStudy& b) {
     return std::pair(a.end_s, a.id) < std::pair(b.end_s, b.id);

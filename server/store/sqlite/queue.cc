@@ -27,9 +27,8 @@ constexpr double kWithoutLimitSeconds = 600;  // what is taken to be left of a j
 }  // namespace
 
 bool SqliteStore::AnyQueued() {
-  return SQLite::Statement(
-             db(), "SELECT 1 FROM turns INDEXED BY ready_turns WHERE running = 1 AND queued > 0 LIMIT 1")
-      .executeStep();
+  return Find<int>("SELECT 1 FROM turns INDEXED BY ready_turns WHERE running = 1 AND queued > 0 LIMIT 1")
+      .has_value();
 }
 
 double SqliteStore::LatestEndOfLeases(const std::vector<RunningShare>& running, double now_s,
@@ -52,22 +51,20 @@ SqliteStore::WorkersAtWork SqliteStore::ReadWorkersAtWork(const std::vector<Work
   for (const RunningShare& share : running)
     ends[share.worker].emplace_back(share.latest_s.value_or(now_s + kWithoutLimitSeconds), share.ranks);
   WorkersAtWork at_work;
-  SQLite::Statement row(db(),
-                        R"sql(
-        SELECT host, device_kind, slots, draining, engines
-        FROM workers
-        WHERE worker = ? AND epoch = ? AND active = 1)sql");
+  Query<std::string, std::string, std::int64_t, bool, std::string> rows(db(), R"sql(
+    SELECT host, device_kind, slots, draining, engines
+    FROM workers
+    WHERE worker = ? AND epoch = ? AND active = 1)sql");
   for (const WorkerSession& session : sessions) {
-    row.reset();
-    row.bind(1, session.worker);
-    row.bind(2, session.epoch);
-    if (!row.executeStep()) continue;
+    const auto row = rows.With(session.worker, session.epoch).Next();
+    if (!row) continue;
+    const auto& [host, kind, slots, draining, engines] = *row;
     PlacementWorker& worker = at_work.workers.emplace_back();
-    worker.host = row.getColumn(0).getString();
-    worker.kind = WorkerKind(row.getColumn(1).getString());
-    worker.slots = row.getColumn(2).getInt64();
-    worker.draining = row.getColumn(3).getInt() != 0;
-    worker.engines = LinesOf(row.getColumn(4).getString());
+    worker.host = host;
+    worker.kind = WorkerKind(kind);
+    worker.slots = slots;
+    worker.draining = draining;
+    worker.engines = LinesOf(engines);
     worker.free = worker.slots;
     if (const auto used = ends.find(session.worker); used != ends.end()) worker.ends = used->second;
     for (const auto& [end_s, ranks] : worker.ends) worker.free -= ranks;
@@ -88,27 +85,26 @@ PlacementJob SqliteStore::ReadPlacementJob(const QueuedJob& queued, double now_s
   if (const auto latest_s = LatestExpiry(queued.limit_s, now_s)) job.ends_s = *latest_s;
   if (!leaving_.empty()) job.needs_s = NeededSeconds(queued.job);
   if (queued.avoids_trial != 0) {
-    SQLite::Statement hosts = Query(
-        R"sql(
-          SELECT DISTINCT w.host
-          FROM jobs j
-          JOIN shares s ON s.job = j.id
-          JOIN workers w ON w.worker = s.worker
-          WHERE j.study = ? AND j.trial = ?)sql",
-        queued.key.study, queued.avoids_trial);
-    while (hosts.executeStep()) job.avoid.insert(hosts.getColumn(0).getString());
+    for (const std::string& host : Rows<std::string>(
+             R"sql(
+               SELECT DISTINCT w.host
+               FROM jobs j
+               JOIN shares s ON s.job = j.id
+               JOIN workers w ON w.worker = s.worker
+               WHERE j.study = ? AND j.trial = ?)sql",
+             queued.key.study, queued.avoids_trial))
+      job.avoid.insert(host);
   }
   if (queued.attempts == 0) return job;
-  SQLite::Statement hosts = Query(
-      R"sql(
-        SELECT DISTINCT w.host
-        FROM shares s
-        JOIN workers w ON w.worker = s.worker
-        WHERE s.job = ? AND s.ending IN (?, ?, ?, ?, ?))sql",
-      queued.job, static_cast<int>(ShareEnd::kLost), static_cast<int>(ShareEnd::kRefused),
-      static_cast<int>(ShareEnd::kFailed), static_cast<int>(ShareEnd::kFailedByProcess),
-      static_cast<int>(ShareEnd::kCancelled));
-  while (hosts.executeStep()) job.avoid.insert(hosts.getColumn(0).getString());
+  for (const std::string& host : Rows<std::string>(
+           R"sql(
+             SELECT DISTINCT w.host
+             FROM shares s
+             JOIN workers w ON w.worker = s.worker
+             WHERE s.job = ? AND s.ending IN (?, ?, ?, ?, ?))sql",
+           queued.job, ShareEnd::kLost, ShareEnd::kRefused, ShareEnd::kFailed, ShareEnd::kFailedByProcess,
+           ShareEnd::kCancelled))
+    job.avoid.insert(host);
   return job;
 }
 
@@ -119,8 +115,9 @@ bool SqliteStore::OverQuota(const FairQueue& queue, const std::string& owner, co
 absl::StatusOr<std::vector<WaitingStudy>> SqliteStore::WaitingStudies(
     const std::vector<WorkerSession>& waiting, const std::vector<WorkerSession>& live, double now_s,
     bool keeps) {
-  return Read([&]() -> absl::StatusOr<std::vector<WaitingStudy>> {
-    if (!AnyQueued()) return std::vector<WaitingStudy>();
+  return Read([&] {
+    std::vector<WaitingStudy> waits;
+    if (!AnyQueued()) return waits;
     const std::vector<RunningShare> running = ReadRunningShares(db());
     auto [workers, sessions] = ReadWorkersAtWork(waiting, live, running, now_s);
     std::map<std::string, std::set<std::int64_t>> run_on;  // studies by the worker that runs a job of theirs
@@ -133,7 +130,6 @@ absl::StatusOr<std::vector<WaitingStudy>> SqliteStore::WaitingStudies(
     std::set<std::int64_t> seen;
     std::set<PlacementJob> cannot;  // start now, so neither can later ones that are equal
     std::set<std::string> skipped;  // owners of whom a job waits for their others
-    std::vector<WaitingStudy> waits;
     FairQueue queue(db(), running, now_s);
     while (const std::optional<QueuedJob> queued = queue.Next()) {
       const JobKey& key = queued->key;

@@ -43,25 +43,20 @@ std::string SqliteStore::RejectionOf(const v1::ReportTrialRequest& report) {
   if (RequestIdTaken(report.request_id()))
     return fmt::format("request_id {} was used for another request, or with different content",
                        report.request_id());
-  SQLite::Statement row =
-      Query("SELECT worker, epoch, fencing_token, attempt, ending FROM shares WHERE lease_id = ?",
-            report.lease_id());
-  if (!row.executeStep()) return fmt::format("unknown lease {}", report.lease_id());
-  if (row.getColumn(0).getString() != report.worker())
-    return fmt::format("lease {} belongs to another worker", report.lease_id());
-  if (row.getColumn(1).getInt64() != report.session_epoch()) {
-    return fmt::format("lease {} is of session {}, not {}", report.lease_id(), row.getColumn(1).getInt64(),
-                       report.session_epoch());
-  }
-  if (row.getColumn(2).getInt64() != report.fencing_token()) {
+  const auto row = Find<std::string, std::int64_t, std::int64_t, std::int64_t, ShareEnd>(
+      "SELECT worker, epoch, fencing_token, attempt, ending FROM shares WHERE lease_id = ?",
+      report.lease_id());
+  if (!row) return fmt::format("unknown lease {}", report.lease_id());
+  const auto& [worker, epoch, fencing_token, attempt, end] = *row;
+  if (worker != report.worker()) return fmt::format("lease {} belongs to another worker", report.lease_id());
+  if (epoch != report.session_epoch())
+    return fmt::format("lease {} is of session {}, not {}", report.lease_id(), epoch, report.session_epoch());
+  if (fencing_token != report.fencing_token()) {
     return fmt::format("lease {} has a fencing token other than {}", report.lease_id(),
                        report.fencing_token());
   }
-  if (row.getColumn(3).getInt64() != report.attempt()) {
-    return fmt::format("lease {} is for attempt {}, not {}", report.lease_id(), row.getColumn(3).getInt64(),
-                       report.attempt());
-  }
-  const auto end = static_cast<ShareEnd>(row.getColumn(4).getInt());
+  if (attempt != report.attempt())
+    return fmt::format("lease {} is for attempt {}, not {}", report.lease_id(), attempt, report.attempt());
   if (end != ShareEnd::kRuns) {
     return fmt::format("attempt {} of lease {} has ended ({})", report.attempt(), report.lease_id(),
                        ShortName(StateOf(end)));
@@ -70,25 +65,15 @@ std::string SqliteStore::RejectionOf(const v1::ReportTrialRequest& report) {
 }
 
 absl::Status SqliteStore::RecordReport(const v1::ReportTrialRequest& report, double now_s) {
-  std::int64_t job = 0;
-  v1::Job asked;
-  double held_s = 0;  // rank-seconds
-  bool stopping = false;
-  {
-    SQLite::Statement row = Query(
-        R"sql(
-          SELECT j.id, j.job, s.ranks * MAX(0, ? - a.start_s), a.stopping
-          FROM shares s
-          JOIN jobs j ON j.id = s.job
-          JOIN attempts a ON a.job = s.job AND a.number = s.attempt
-          WHERE s.lease_id = ?)sql",
-        now_s, report.lease_id());
-    row.executeStep();
-    job = row.getColumn(0).getInt64();
-    Parse(row.getColumn(1), asked);
-    held_s = row.getColumn(2).getDouble();
-    stopping = row.getColumn(3).getInt() != 0;
-  }
+  auto [job, asked, held_s, stopping] =  // held_s: rank-seconds
+      One<std::int64_t, v1::Job, double, bool>(
+          R"sql(
+            SELECT j.id, j.job, s.ranks * MAX(0, ? - a.start_s), a.stopping
+            FROM shares s
+            JOIN jobs j ON j.id = s.job
+            JOIN attempts a ON a.job = s.job AND a.number = s.attempt
+            WHERE s.lease_id = ?)sql",
+          now_s, report.lease_id());
   const ShareEnd end = EndOf(report.outcome(), report.failure(), stopping);
   if (end == ShareEnd::kRuns) return absl::InvalidArgumentError("outcome is missing or unknown");
   if (end == ShareEnd::kMeasured) {
@@ -101,7 +86,7 @@ absl::Status SqliteStore::RecordReport(const v1::ReportTrialRequest& report, dou
         UPDATE shares
         SET ending = ?, end_s = ?, message = ?, device_s = ?, device_overhead_bytes = ?
         WHERE lease_id = ?)sql",
-      static_cast<int>(end), now_s, report.message(), held_s, DeviceOverheadBytes(report), report.lease_id());
+      end, now_s, report.message(), held_s, DeviceOverheadBytes(report), report.lease_id());
   const auto keep = [&](const char* sql, const google::protobuf::MessageLite& message) {
     Execute(sql, message, report.lease_id());
   };
@@ -109,8 +94,7 @@ absl::Status SqliteStore::RecordReport(const v1::ReportTrialRequest& report, dou
     keep("UPDATE shares SET out_of_memory = ? WHERE lease_id = ?", report.out_of_memory());
   // The results of the last share go where they belong at once. A timeline may have a megabyte.
   const bool last =
-      !Query("SELECT 1 FROM shares WHERE job = ? AND attempt = ? AND ending = 0", job, report.attempt())
-           .executeStep();
+      !Find<int>("SELECT 1 FROM shares WHERE job = ? AND attempt = ? AND ending = 0", job, report.attempt());
   if (!last) {
     if (report.has_measurement())
       keep("UPDATE shares SET measurement = ? WHERE lease_id = ?", report.measurement());
@@ -138,11 +122,11 @@ absl::Status SqliteStore::Report(const v1::ReportTrialRequest& report, double no
         }
         Execute(
             R"sql(
-          INSERT INTO refused_reports
-            (received_s, worker, epoch, lease_id, fencing_token, attempt, request_id, outcome, reason)
-          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?))sql",
+              INSERT INTO refused_reports
+                (received_s, worker, epoch, lease_id, fencing_token, attempt, request_id, outcome, reason)
+              VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?))sql",
             now_s, report.worker(), report.session_epoch(), report.lease_id(), report.fencing_token(),
-            report.attempt(), report.request_id(), static_cast<int>(report.outcome()), reason);
+            report.attempt(), report.request_id(), report.outcome(), reason);
         ++commit_.reports_rejected;
         // The table of rejected reports kept its first name.
         Execute("DELETE FROM refused_reports WHERE id <= last_insert_rowid() - ?", kept_rejections_);
@@ -153,35 +137,27 @@ absl::Status SqliteStore::Report(const v1::ReportTrialRequest& report, double no
 }
 
 absl::StatusOr<std::int64_t> SqliteStore::RejectedReports() {
-  return Read([&]() -> absl::StatusOr<std::int64_t> {
-    return db().execAndGet("SELECT count(*) FROM refused_reports").getInt64();
-  });
+  return Read([&] { return One<std::int64_t>("SELECT count(*) FROM refused_reports"); });
 }
 
 absl::Status SqliteStore::AppendLog(const std::string& lease_id, std::int64_t fencing_token,
                                     const std::string& text) {
   return Write([&]() -> absl::Status {
-    std::int64_t job = 0;
-    std::int64_t attempt = 0;
-    {
-      SQLite::Statement row =
-          Query("SELECT job, attempt FROM shares WHERE lease_id = ? AND fencing_token = ? AND ending = 0",
-                lease_id, fencing_token);
-      if (!row.executeStep()) {
-        return absl::FailedPreconditionError(
-            fmt::format("lease {} is not held any more; its log is rejected", lease_id));
-      }
-      job = row.getColumn(0).getInt64();
-      attempt = row.getColumn(1).getInt64();
+    const auto row = Find<std::int64_t, std::int64_t>(
+        "SELECT job, attempt FROM shares WHERE lease_id = ? AND fencing_token = ? AND ending = 0", lease_id,
+        fencing_token);
+    if (!row) {
+      return absl::FailedPreconditionError(
+          fmt::format("lease {} is not held any more; its log is rejected", lease_id));
     }
-    SQLite::Statement size = Query(
+    const auto [job, attempt] = *row;
+    const auto kept = One<std::int64_t>(
         R"sql(
-          SELECT COALESCE(SUM(octet), 0)
-          FROM
-            (SELECT length(CAST(text AS BLOB)) AS octet FROM trial_logs WHERE job = ? AND attempt = ?))sql",
+          SELECT IFNULL(SUM(length(CAST(text AS BLOB))), 0)
+          FROM trial_logs
+          WHERE job = ? AND attempt = ?)sql",
         job, attempt);
-    size.executeStep();
-    if (size.getColumn(0).getInt64() + static_cast<std::int64_t>(text.size()) > kMaxLogBytesPerAttempt) {
+    if (kept + static_cast<std::int64_t>(text.size()) > kMaxLogBytesPerAttempt) {
       return absl::ResourceExhaustedError(
           fmt::format("the log of lease {} is full: {} bytes are kept", lease_id, kMaxLogBytesPerAttempt));
     }
@@ -195,7 +171,7 @@ absl::StatusOr<v1::TrialLog> SqliteStore::TrialLog(std::int64_t study, std::int6
   return Read([&]() -> absl::StatusOr<v1::TrialLog> {
     v1::TrialLog log;
     log.set_trial(JobName(study, number));
-    SQLite::Statement last = Query(
+    const auto last = Find<std::int64_t, std::int64_t>(
         R"sql(
           SELECT j.id, COALESCE(MAX(a.number), 0)
           FROM jobs j
@@ -203,21 +179,21 @@ absl::StatusOr<v1::TrialLog> SqliteStore::TrialLog(std::int64_t study, std::int6
           WHERE j.study = ? AND j.trial = ?
           GROUP BY j.id)sql",
         attempt, study, number);
-    if (!last.executeStep()) {
+    if (!last) {
       return absl::NotFoundError(number > 0 ? fmt::format("no trial {}", log.trial())
                                             : fmt::format("study {} has run no calibration", study));
     }
-    const std::int64_t job = last.getColumn(0).getInt64();
-    log.set_attempt(last.getColumn(1).getInt64());
+    const auto [job, newest] = *last;
+    log.set_attempt(newest);
     if (log.attempt() == 0) {
       return absl::NotFoundError(attempt == 0
                                      ? fmt::format("{} has no attempt yet; ask again later", log.trial())
                                      : fmt::format("{} has no attempt {}", log.trial(), attempt));
     }
     std::string text;
-    SQLite::Statement parts =
-        Query("SELECT text FROM trial_logs WHERE job = ? AND attempt = ? ORDER BY id", job, log.attempt());
-    while (parts.executeStep()) text += parts.getColumn(0).getString();
+    for (const std::string& part : Rows<std::string>(
+             "SELECT text FROM trial_logs WHERE job = ? AND attempt = ? ORDER BY id", job, log.attempt()))
+      text += part;
     const std::size_t all = text.size();
     if (all > most_bytes) {
       const std::size_t end = text.find('\n', all - most_bytes - 1);  // of the last line that is left out

@@ -144,17 +144,8 @@ void SqliteStore::Fail(const std::vector<PendingWrite*>& writes, const absl::Sta
   }
 }
 
-void SqliteStore::Parse(const SQLite::Column& column, google::protobuf::MessageLite& message) {
-  if (!message.ParseFromArray(column.getBlob(), column.getBytes())) {
-    throw SQLite::Exception(fmt::format("a stored {} cannot be read", message.GetTypeName()), SQLITE_CORRUPT);
-  }
-}
-
 std::int64_t SqliteStore::Next(const char* counter) {
-  SQLite::Statement statement =
-      Query("UPDATE counters SET value = value + 1 WHERE name = ? RETURNING value", counter);
-  statement.executeStep();
-  return statement.getColumn(0).getInt64();
+  return One<std::int64_t>("UPDATE counters SET value = value + 1 WHERE name = ? RETURNING value", counter);
 }
 
 void SqliteStore::TouchStudy(std::int64_t id) {
@@ -172,8 +163,8 @@ void SqliteStore::TouchTrial(std::int64_t study, std::int64_t trial) {
 void SqliteStore::SetTrialState(std::int64_t study, std::int64_t trial, v1::TrialState state,
                                 const std::string& message) {
   const std::int64_t change = Next("change");
-  Execute("UPDATE trials SET state = ?, message = ?, change = ? WHERE study = ? AND number = ?",
-          static_cast<int>(state), message, change, study, trial);
+  Execute("UPDATE trials SET state = ?, message = ?, change = ? WHERE study = ? AND number = ?", state,
+          message, change, study, trial);
   Execute("UPDATE studies SET change = ? WHERE id = ?", change, study);
   change_.studies.push_back(study);
   if (IsEnd(state)) commit_.trials_ended.push_back(state);
@@ -181,7 +172,7 @@ void SqliteStore::SetTrialState(std::int64_t study, std::int64_t trial, v1::Tria
 
 void SqliteStore::SetJobState(std::int64_t job, std::int64_t study, std::int64_t trial, v1::TrialState state,
                               const std::string& message) {
-  Execute("UPDATE jobs SET state = ?, message = ? WHERE id = ?", static_cast<int>(state), message, job);
+  Execute("UPDATE jobs SET state = ?, message = ? WHERE id = ?", state, message, job);
   change_.work = true;
   if (trial > 0) {
     SetTrialState(study, trial, state, message);
@@ -192,15 +183,13 @@ void SqliteStore::SetJobState(std::int64_t job, std::int64_t study, std::int64_t
 
 std::optional<std::string> SqliteStore::FindRequest(const std::string& request_id, const std::string& kind) {
   if (request_id.empty()) return std::nullopt;
-  SQLite::Statement row =
-      Query("SELECT subject FROM requests WHERE request_id = ? AND kind = ?", request_id, kind);
-  if (!row.executeStep()) return std::nullopt;
-  return row.getColumn(0).getString();
+  return Find<std::string>("SELECT subject FROM requests WHERE request_id = ? AND kind = ?", request_id,
+                           kind);
 }
 
 bool SqliteStore::RequestIdTaken(const std::string& request_id) {
   return !request_id.empty() &&
-         Query("SELECT 1 FROM requests WHERE request_id = ?", request_id).executeStep();
+         Find<int>("SELECT 1 FROM requests WHERE request_id = ?", request_id).has_value();
 }
 
 absl::Status SqliteStore::RequestIdReused(const std::string& request_id) {

@@ -13,19 +13,36 @@
 #include <utility>
 #include <vector>
 
-#include "SQLiteCpp/Statement.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "fmt/format.h"
-#include "google/protobuf/message_lite.h"
 #include "server/store/attempt_verdict.h"
 #include "server/store/placement.h"
+#include "server/store/query.h"
 #include "server/store/sqlite/sqlite_file.h"
 #include "server/store/sqlite/sqlite_store.h"
 #include "server/store/store.h"
 #include "server/store/turns/fair_queue.h"
 
 namespace autocfg::server {
+
+// What a transaction returns whose body returns T.
+template <typename T>
+struct TransactionResult {
+  using Type = absl::StatusOr<T>;
+};
+template <typename T>
+struct TransactionResult<absl::StatusOr<T>> {
+  using Type = absl::StatusOr<T>;
+};
+template <>
+struct TransactionResult<absl::Status> {
+  using Type = absl::Status;
+};
+template <>
+struct TransactionResult<void> {
+  using Type = absl::Status;
+};
 
 class SqliteStore final : public Store {
  public:
@@ -134,21 +151,27 @@ class SqliteStore final : public Store {
                                             const ListLimit& limit) override;
 
  private:
-  static bool Ok(const absl::Status& status) { return status.ok(); }
-  template <typename T>
-  static bool Ok(const absl::StatusOr<T>& result) {
-    return result.ok();
+  template <typename Body>
+  using ResultOf = typename TransactionResult<decltype(std::declval<Body>()())>::Type;
+  template <typename Body>
+  static ResultOf<Body> Call(Body& body) {
+    if constexpr (std::is_void_v<decltype(body())>) {
+      body();
+      return absl::OkStatus();
+    } else {
+      return body();
+    }
   }
 
-  // Runs `body` (which returns a Status or StatusOr) in a transaction and commits if it returns OK. Another
-  // thread that writes at the same time may run it, while this one waits.
+  // Runs `body` (which returns a Status, a StatusOr, a value or nothing) in a transaction, and commits unless
+  // it returns an error. Another thread that writes at the same time may run it, while this one waits.
   template <typename Body>
-  auto Write(Body body) -> decltype(body()) {
-    std::optional<decltype(body())> result;
+  ResultOf<Body> Write(Body body) {
+    std::optional<ResultOf<Body>> result;
     PendingWrite write;
     write.run = [&] {
-      result = body();
-      return Ok(*result);
+      result = Call(body);
+      return result->ok();
     };
     CommitInTurn(write);
     if (commit_listener_ && write.counted) commit_listener_(*write.counted);
@@ -182,12 +205,12 @@ class SqliteStore final : public Store {
   // The transaction of the writes is undone. Those that have an error of their own keep it.
   static void Fail(const std::vector<PendingWrite*>& writes, const absl::Status& failure);
 
-  // Runs `body` under the mutex, so that its reads form one snapshot.
+  // Runs such a body under the mutex, so that its reads form one snapshot.
   template <typename Body>
-  auto Read(Body body) -> decltype(body()) {
+  ResultOf<Body> Read(Body body) {
     absl::MutexLock lock(&mutex_);
     try {
-      return body();
+      return Call(body);
     } catch (const SQLite::Exception& error) {
       return StatusOf(error, file_.path);
     }
@@ -197,42 +220,26 @@ class SqliteStore final : public Store {
 
   // The functions below run inside Write or Read and throw SQLite::Exception.
 
-  // Prepares a statement and binds the values in order.
-  template <typename... Values>
-  SQLite::Statement Query(const char* sql, const Values&... values) {
-    SQLite::Statement statement(db(), sql);
-    int index = 0;
-    (Bind(statement, ++index, values), ...);
-    return statement;
+  template <typename... Columns, typename... Values>
+  Query<Columns...> Rows(const std::string& sql, const Values&... values) {
+    return Query<Columns...>(db(), sql, values...);
+  }
+  template <typename... Columns, typename... Values>
+  auto All(const std::string& sql, const Values&... values) {
+    return Rows<Columns...>(sql, values...).All();
+  }
+  template <typename... Columns, typename... Values>
+  auto One(const std::string& sql, const Values&... values) {
+    return Rows<Columns...>(sql, values...).One();
+  }
+  template <typename... Columns, typename... Values>
+  auto Find(const std::string& sql, const Values&... values) {  // no value: there is no row
+    return Rows<Columns...>(sql, values...).Next();
   }
   template <typename... Values>
-  int Execute(const char* sql, const Values&... values) {
-    return Query(sql, values...).exec();
+  int Execute(const std::string& sql, const Values&... values) {
+    return server::Execute(db(), sql, values...);
   }
-  static void Bind(SQLite::Statement& statement, int index, std::int64_t value) {
-    statement.bind(index, value);
-  }
-  static void Bind(SQLite::Statement& statement, int index, int value) { statement.bind(index, value); }
-  static void Bind(SQLite::Statement& statement, int index, double value) { statement.bind(index, value); }
-  static void Bind(SQLite::Statement& statement, int index, const std::optional<double>& value) {
-    if (value) {
-      statement.bind(index, *value);
-    } else {
-      statement.bind(index);  // NULL
-    }
-  }
-  static void Bind(SQLite::Statement& statement, int index, const std::string& value) {
-    statement.bind(index, value);
-  }
-  static void Bind(SQLite::Statement& statement, int index, const char* value) {
-    statement.bind(index, value);
-  }
-  static void Bind(SQLite::Statement& statement, int index, const google::protobuf::MessageLite& message) {
-    const std::string bytes = message.SerializeAsString();
-    statement.bind(index, bytes.data(), static_cast<int>(bytes.size()));
-  }
-  // Throws SQLite::Exception(SQLITE_CORRUPT) if the bytes do not parse as such a message.
-  static void Parse(const SQLite::Column& column, google::protobuf::MessageLite& message);
 
   std::int64_t Next(const char* counter);                   // increments a counter
   void TouchStudy(std::int64_t id);                         // assigns a new change cursor
@@ -247,8 +254,8 @@ class SqliteStore final : public Store {
   std::optional<v1::Study> FindUnfinished(const std::string& fingerprint);  // the newest
   absl::StatusOr<v1::Study> Create(const std::string& request_id, const v1::Study& given, double now_s,
                                    bool reuse_unfinished);
-  v1::Study ReadStudy(SQLite::Statement& row);  // columns: id, state, study
-  absl::Status StudyNotFound(std::int64_t id);
+  static v1::Study StudyOf(std::int64_t id, v1::StudyState state, v1::Study stored);
+  static absl::Status StudyNotFound(std::int64_t id);
   absl::Status CheckStudy(std::int64_t id);  // NotFound
   void SetTurnWeight(std::int64_t id, double weight);
   absl::StatusOr<v1::Study> WriteStudy(v1::Study study, v1::StudyState before);
@@ -258,12 +265,23 @@ class SqliteStore final : public Store {
   bool RequestIdTaken(const std::string& request_id);
   static absl::Status RequestIdReused(const std::string& request_id);
 
-  // The rows of a query with kTrialColumns, up to `limit`. `changes`: gets the cursors; may be null.
-  std::vector<v1::Trial> ReadTrials(std::int64_t study, SQLite::Statement& rows, const ListLimit& limit,
-                                    std::vector<std::int64_t>* changes);
+  // Selects trials by a condition on their columns.
+  using TrialRows =
+      Query<std::int64_t, std::int64_t, v1::TrialState, std::string, v1::Trial, std::string, std::int64_t>;
+  template <typename... Values>
+  TrialRows SelectTrials(const std::string& condition, const Values&... values) {
+    return TrialRows(
+        db(),
+        "SELECT number, repeat, state, message, trial, plan_text, change FROM trials WHERE " + condition,
+        values...);
+  }
+  // Returns such trials of a study, up to `limit`, each with the cursor of its last change.
+  std::vector<std::pair<std::int64_t, v1::Trial>> ReadTrials(std::int64_t study, TrialRows& rows,
+                                                             const ListLimit& limit);
+  std::optional<v1::Trial> FindTrial(std::int64_t study, std::int64_t number);
   // Returns the study's trial of the plan and repeat. FailedPrecondition if there is none and the study has
   // ended.
-  absl::StatusOr<std::optional<v1::Trial>> FindTrial(std::int64_t study, const v1::Trial& trial);
+  absl::StatusOr<std::optional<v1::Trial>> FindKnown(std::int64_t study, const v1::Trial& trial);
   std::int64_t NextTrial(std::int64_t study);  // takes its number
   // Adds the row of a trial. `source`: whose measurement it reuses; empty: none.
   void InsertTrial(std::int64_t study, std::int64_t number, const v1::Trial& trial,
@@ -273,7 +291,18 @@ class SqliteStore final : public Store {
   void QueueJob(std::int64_t study, std::int64_t trial, const v1::Job& job, std::int64_t max_attempts);
   absl::Status SessionStatus(const WorkerSession& session);  // implements CheckSession
   std::optional<std::int64_t> LastEpoch(const std::string& worker);
-  std::vector<WorkerRecord> ReadWorkers(SQLite::Statement& rows, const ListLimit& limit);
+  // Returns the workers that the condition on their columns selects, up to `limit`.
+  template <typename... Values>
+  std::vector<WorkerRecord> ReadWorkers(const ListLimit& limit, const std::string& condition,
+                                        const Values&... values) {
+    return ReadWorkers(limit, WorkerRows(db(),
+                                         "SELECT worker, epoch, inventory, active, draining, registered_s "
+                                         "FROM workers WHERE " +
+                                             condition,
+                                         values...));
+  }
+  using WorkerRows = Query<std::string, std::int64_t, v1::Inventory, bool, bool, double>;
+  std::vector<WorkerRecord> ReadWorkers(const ListLimit& limit, WorkerRows rows);
 
   // Both lists have the same order.
   struct WorkersAtWork {
@@ -300,6 +329,7 @@ class SqliteStore final : public Store {
   std::int64_t BytesOf(std::int64_t study);  // stored
   std::int64_t BytesOf(const std::string& owner);
   std::optional<double> LeavesAt(const WorkerSession& session) const;
+  v1::Job JobOf(std::int64_t job) { return One<v1::Job>("SELECT job FROM jobs WHERE id = ?", job); }
   double NeededSeconds(std::int64_t job);  // of a worker that runs it; see LeaseJobs
   // Starts an attempt of a queued job and appends its leases. A share's worker is an index into `sessions`.
   void GiveOut(std::int64_t job, const std::vector<PlacedShare>& shares,
@@ -341,9 +371,10 @@ class SqliteStore final : public Store {
           WHERE ending = 0 AND {}
           RETURNING job, attempt, worker, epoch)sql",
         IndexOf(by), where);
-    SQLite::Statement ended = Query(sql.c_str(), static_cast<int>(ending.end), ending.now_s, ending.message,
-                                    ending.used ? 1 : 0, values...);
-    std::vector<EndedLease> leases = SettleEnded(ended, ending.now_s);
+    std::vector<EndedLease> leases =
+        SettleEnded(All<std::int64_t, std::int64_t, std::string, std::int64_t>(
+                        sql, ending.end, ending.now_s, ending.message, ending.used, values...),
+                    ending.now_s);
     LeasesEnded(ending.how(), leases.size());
     return leases;
   }
@@ -352,9 +383,9 @@ class SqliteStore final : public Store {
   }
   // Writes the renewals of leases whose stored time has run out by then.
   void WriteRenewals(double stored_until_s);
-  // Settles the attempts of the shares that a statement ends; the statement returns (job, attempt, worker,
-  // epoch) for each.
-  std::vector<EndedLease> SettleEnded(SQLite::Statement& ended, double now_s);
+  // Settles the attempts of shares that have ended: the job, attempt, worker and epoch of each.
+  using EndedRow = std::tuple<std::int64_t, std::int64_t, std::string, std::int64_t>;
+  std::vector<EndedLease> SettleEnded(const std::vector<EndedRow>& ended, double now_s);
   // Ends the attempt if all its shares have ended. Tells the others to stop if one broke it. `last`: the
   // report of the share that ended last, whose results are not in its row; null: there is none.
   void SettleAttempt(std::int64_t job, std::int64_t attempt, double now_s,
@@ -386,16 +417,16 @@ class SqliteStore final : public Store {
   // Lets later studies reuse a trial that was just measured (ReuseTrial), if its workers and their load allow
   // it.
   void KeepResult(std::int64_t study, std::int64_t trial, std::int64_t job, std::int64_t attempt,
-                  const std::vector<EndedShare>& shares, std::int64_t steps, double now_s);
-  v1::Inventory InventoryOf(const std::string& worker);  // which is registered
+                  std::int64_t steps, double now_s);
+  // Returns the key of what an attempt measured. No value: it has none, or another job ran on its workers.
+  std::optional<OpTimesKey> KeyOf(std::int64_t job, std::int64_t attempt, const v1::Job& asked);
   // Implements FindOpTimes.
   Calibration ReadOpTimes(const OpTimesKey& key, const v1::CalibrateSpec& spec, double now_s);
   // Takes the ops whose times are kept for the worker's ranks out of the study's calibration, and keeps these
   // times for its result. At least one op remains: its memory comes with the result.
   void LeaveOutKeptOps(std::int64_t study, std::int64_t job, const std::string& worker, std::int64_t ranks,
                        double now_s, v1::Job& given);
-  void KeepOpTimes(std::int64_t job, std::int64_t attempt, const std::vector<EndedShare>& shares,
-                   const Calibration& measured, double now_s);
+  void KeepOpTimes(std::int64_t job, std::int64_t attempt, const Calibration& measured, double now_s);
   // Returns true if one calibration timed all of the spec's communication ops, if any, as FindOpTimes
   // requires.
   bool CommunicationWasTimedTogether(const OpTimesKey& key, const v1::CalibrateSpec& spec, double since_s);

@@ -31,22 +31,21 @@ absl::Status SqliteStore::StudyNotFound(std::int64_t id) {
   return absl::NotFoundError(fmt::format("no study {}", StudyName(id)));
 }
 
-v1::Study SqliteStore::ReadStudy(SQLite::Statement& row) {
-  v1::Study study;
-  Parse(row.getColumn(2), study);
-  study.set_name(StudyName(row.getColumn(0).getInt64()));
-  study.set_state(static_cast<v1::StudyState>(row.getColumn(1).getInt()));
-  return study;
+v1::Study SqliteStore::StudyOf(std::int64_t id, v1::StudyState state, v1::Study stored) {
+  stored.set_name(StudyName(id));
+  stored.set_state(state);
+  return stored;
 }
 
 std::optional<v1::Study> SqliteStore::FindStudy(std::int64_t id) {
-  SQLite::Statement row = Query("SELECT id, state, study FROM studies WHERE id = ?", id);
-  if (!row.executeStep()) return std::nullopt;
-  return ReadStudy(row);
+  auto row = Find<v1::StudyState, v1::Study>("SELECT state, study FROM studies WHERE id = ?", id);
+  if (!row) return std::nullopt;
+  auto& [state, study] = *row;
+  return StudyOf(id, state, std::move(study));
 }
 
 absl::Status SqliteStore::CheckStudy(std::int64_t id) {
-  if (Query("SELECT 1 FROM studies WHERE id = ?", id).executeStep()) return absl::OkStatus();
+  if (Find<int>("SELECT 1 FROM studies WHERE id = ?", id)) return absl::OkStatus();
   return StudyNotFound(id);
 }
 
@@ -81,7 +80,7 @@ absl::StatusOr<v1::Study> SqliteStore::Create(const std::string& request_id, con
   study.set_state(v1::STUDY_STATE_CREATED);
   study.set_create_time_s(now_s);
   Execute("INSERT INTO studies (fingerprint, state, change, study) VALUES (?, ?, ?, ?)", study.fingerprint(),
-          static_cast<int>(study.state()), Next("change"), study);
+          study.state(), Next("change"), study);
   const std::int64_t id = db().getLastInsertRowid();
   AddTurn(id, study);
   change_.studies.push_back(id);
@@ -91,17 +90,15 @@ absl::StatusOr<v1::Study> SqliteStore::Create(const std::string& request_id, con
 }
 
 absl::Status SqliteStore::CheckLimitsOf(const std::string& owner) {
-  std::int64_t open = 0;
-  if (limits_.open_studies > 0) {
-    SQLite::Statement row = Query("SELECT count(*) FROM turns WHERE owner = ? AND open = 1", owner);
-    row.executeStep();
-    open = row.getColumn(0).getInt64();
-  }
+  const std::int64_t open =
+      limits_.open_studies > 0
+          ? One<std::int64_t>("SELECT count(*) FROM turns WHERE owner = ? AND open = 1", owner)
+          : 0;
   return CheckMayCreate(owner, limits_, open, limits_.bytes > 0 ? BytesOf(owner) : 0);
 }
 
 std::int64_t SqliteStore::BytesOf(std::int64_t study) {
-  SQLite::Statement row = Query(
+  return One<std::int64_t>(
       R"sql(
         SELECT
             (SELECT length(study) FROM studies WHERE id = ?1) +
@@ -118,54 +115,38 @@ std::int64_t SqliteStore::BytesOf(std::int64_t study) {
              FROM jobs j JOIN attempts a ON a.job = j.id
              JOIN trial_logs l ON l.job = a.job AND l.attempt = a.number WHERE j.study = ?1))sql",
       study);
-  row.executeStep();
-  return row.getColumn(0).getInt64();
 }
 
 std::int64_t SqliteStore::BytesOf(const std::string& owner) {
-  std::vector<std::pair<std::int64_t, bool>> uncounted;  // and whether they are open
   std::int64_t bytes = 0;
-  {
-    SQLite::Statement rows = Query("SELECT study, open, bytes FROM turns WHERE owner = ?", owner);
-    while (rows.executeStep()) {
-      const bool open = rows.getColumn(1).getInt() != 0;
-      if (open || rows.getColumn(2).isNull()) {
-        uncounted.emplace_back(rows.getColumn(0).getInt64(), open);
-      } else {
-        bytes += rows.getColumn(2).getInt64();
-      }
-    }
-  }
-  for (const auto& [study, open] : uncounted) {
-    const std::int64_t counted = BytesOf(study);
+  const auto turns = All<std::int64_t, bool, std::optional<std::int64_t>>(
+      "SELECT study, open, bytes FROM turns WHERE owner = ?", owner);
+  for (const auto& [study, open, stored] : turns) {
+    const bool known = !open && stored;
+    const std::int64_t counted = known ? *stored : BytesOf(study);
     bytes += counted;
-    if (!open) Execute("UPDATE turns SET bytes = ? WHERE study = ?", counted, study);
+    if (!open && !known) Execute("UPDATE turns SET bytes = ? WHERE study = ?", counted, study);
   }
   return bytes;
 }
 
 void SqliteStore::AddTurn(std::int64_t id, const v1::Study& study) {
   Execute("INSERT INTO turns (study, owner, weight, open, running) VALUES (?, ?, ?, ?, ?)", id, study.owner(),
-          study.weight() > 0 ? study.weight() : 1.0, IsEnd(study.state()) ? 0 : 1,
-          study.state() == v1::STUDY_STATE_RUNNING ? 1 : 0);
+          study.weight() > 0 ? study.weight() : 1.0, !IsEnd(study.state()),
+          study.state() == v1::STUDY_STATE_RUNNING);
 }
 
 void SqliteStore::SetTurnWeight(std::int64_t id, double weight) {
-  double use = kNoUse;
-  {
-    SQLite::Statement row = Query("SELECT use, weight FROM turns WHERE study = ?", id);
-    if (row.executeStep())
-      use = ForNewWeight(row.getColumn(0).getDouble(), row.getColumn(1).getDouble(), weight);
-  }
+  const auto turn = Find<double, double>("SELECT use, weight FROM turns WHERE study = ?", id);
+  const double use = turn ? ForNewWeight(std::get<0>(*turn), std::get<1>(*turn), weight) : kNoUse;
   Execute("UPDATE turns SET use = ?, weight = ? WHERE study = ?", use, weight, id);
   change_.work = true;
 }
 
 absl::StatusOr<std::optional<v1::Study>> SqliteStore::CreatedBy(const std::string& request_id) {
-  return Read([&]() -> absl::StatusOr<std::optional<v1::Study>> {
+  return Read([&] {
     const auto subject = FindRequest(request_id, kCreate);
-    if (!subject) return std::optional<v1::Study>();
-    return FindStudy(std::stoll(*subject));
+    return subject ? FindStudy(std::stoll(*subject)) : std::nullopt;
   });
 }
 
@@ -177,41 +158,37 @@ absl::StatusOr<v1::Study> SqliteStore::GetStudy(std::int64_t id) {
 }
 
 absl::StatusOr<std::vector<v1::Study>> SqliteStore::ListStudies(std::int64_t before, const ListLimit& limit) {
-  return Read([&]() -> absl::StatusOr<std::vector<v1::Study>> {
+  return Read([&] {
     std::vector<v1::Study> studies;
-    SQLite::Statement rows =
-        Query("SELECT id, state, study FROM studies WHERE ?1 = 0 OR id < ?1 ORDER BY id DESC LIMIT ?2",
-              before, limit.count);
+    auto rows = Rows<std::int64_t, v1::StudyState, v1::Study>(
+        "SELECT id, state, study FROM studies WHERE ?1 = 0 OR id < ?1 ORDER BY id DESC LIMIT ?2", before,
+        limit.count);
     std::size_t bytes = 0;
-    while (!limit.Reached(studies.size(), bytes) && rows.executeStep())
-      bytes += studies.emplace_back(ReadStudy(rows)).ByteSizeLong();
+    while (!limit.Reached(studies.size(), bytes)) {
+      auto row = rows.Next();
+      if (!row) break;
+      bytes += studies.emplace_back(std::apply(StudyOf, *std::move(row))).ByteSizeLong();
+    }
     return studies;
   });
 }
 
 std::optional<v1::Study> SqliteStore::FindUnfinished(const std::string& fingerprint) {
   static_assert(kStudyEndStates.size() == 3, "one parameter of the query each");
-  SQLite::Statement row = Query(
+  auto row = Find<std::int64_t, v1::StudyState, v1::Study>(
       R"sql(
         SELECT id, state, study
         FROM studies
         WHERE fingerprint = ? AND state NOT IN (?, ?, ?)
         ORDER BY id DESC
         LIMIT 1)sql",
-      fingerprint, static_cast<int>(kStudyEndStates[0]), static_cast<int>(kStudyEndStates[1]),
-      static_cast<int>(kStudyEndStates[2]));
-  if (!row.executeStep()) return std::nullopt;
-  return ReadStudy(row);
+      fingerprint, kStudyEndStates[0], kStudyEndStates[1], kStudyEndStates[2]);
+  if (!row) return std::nullopt;
+  return std::apply(StudyOf, *std::move(row));
 }
 
 absl::StatusOr<std::vector<std::int64_t>> SqliteStore::StudiesInState(v1::StudyState state) {
-  return Read([&]() -> absl::StatusOr<std::vector<std::int64_t>> {
-    std::vector<std::int64_t> ids;
-    SQLite::Statement rows =
-        Query("SELECT id FROM studies WHERE state = ? ORDER BY id", static_cast<int>(state));
-    while (rows.executeStep()) ids.push_back(rows.getColumn(0).getInt64());
-    return ids;
-  });
+  return Read([&] { return All<std::int64_t>("SELECT id FROM studies WHERE state = ? ORDER BY id", state); });
 }
 
 absl::StatusOr<v1::Study> SqliteStore::WriteStudy(v1::Study study, v1::StudyState before) {
@@ -222,8 +199,7 @@ absl::StatusOr<v1::Study> SqliteStore::WriteStudy(v1::Study study, v1::StudyStat
   }
   v1::Study stored = study;
   stored.clear_name();
-  Execute("UPDATE studies SET state = ?, study = ? WHERE id = ?", static_cast<int>(study.state()), stored,
-          id);
+  Execute("UPDATE studies SET state = ?, study = ? WHERE id = ?", study.state(), stored, id);
   if (IsEnd(study.state()) && !IsEnd(before)) {
     CancelOpenJobs(id);
     DropDoneJobs(id, 0);
@@ -263,17 +239,16 @@ absl::StatusOr<v1::Study> SqliteStore::ModifyStudy(std::int64_t id,
 
 absl::StatusOr<StudyUsage> SqliteStore::Usage(std::int64_t id) {
   return Read([&]() -> absl::StatusOr<StudyUsage> {
-    StudyUsage usage;
-    SQLite::Statement row = Query("SELECT wall_s, plan_cpu_s FROM studies WHERE id = ?", id);
-    if (!row.executeStep()) return StudyNotFound(id);
-    usage.wall_s = row.getColumn(0).getDouble();
-    usage.plan_cpu_s = row.getColumn(1).getDouble();
-    SQLite::Statement sum = Query(
-        "SELECT COALESCE(SUM(s.device_s), 0) FROM jobs j JOIN shares s ON s.job = j.id WHERE j.study = ?",
+    const auto usage = Find<double, double, double>(
+        R"sql(
+          SELECT wall_s, plan_cpu_s,
+              (SELECT IFNULL(SUM(s.device_s), 0)
+               FROM jobs j JOIN shares s ON s.job = j.id WHERE j.study = studies.id)
+          FROM studies
+          WHERE id = ?)sql",
         id);
-    sum.executeStep();
-    usage.device_s = sum.getColumn(0).getDouble();
-    return usage;
+    if (!usage) return StudyNotFound(id);
+    return Make<StudyUsage>(*usage);
   });
 }
 
@@ -298,33 +273,22 @@ absl::Status SqliteStore::DeleteStudy(std::int64_t id, const std::string& reques
 
 absl::StatusOr<std::int64_t> SqliteStore::ChangeCursor(std::int64_t id) {
   return Read([&]() -> absl::StatusOr<std::int64_t> {
-    SQLite::Statement row = Query("SELECT change FROM studies WHERE id = ?", id);
-    if (!row.executeStep()) return StudyNotFound(id);
-    return row.getColumn(0).getInt64();
+    if (const auto change = Find<std::int64_t>("SELECT change FROM studies WHERE id = ?", id)) return *change;
+    return StudyNotFound(id);
   });
 }
 
 absl::StatusOr<StudyChanges> SqliteStore::ChangesAfter(std::int64_t id, std::int64_t after,
                                                        const ListLimit& limit) {
   return Read([&]() -> absl::StatusOr<StudyChanges> {
+    std::optional<v1::Study> study = FindStudy(id);
+    if (!study) return StudyNotFound(id);
     StudyChanges changes;
-    SQLite::Statement row = Query("SELECT id, state, study, change FROM studies WHERE id = ?", id);
-    if (!row.executeStep()) return StudyNotFound(id);
-    changes.study = ReadStudy(row);
-    changes.cursor = row.getColumn(3).getInt64();
-    SQLite::Statement rows = Query(
-        R"sql(
-          SELECT number, repeat, state, message, trial, plan_text, change
-          FROM trials
-          WHERE study = ? AND change > ?
-          ORDER BY change
-          LIMIT ?)sql",
-        id, after, limit.count);
-    std::vector<std::int64_t> cursors;
-    std::vector<v1::Trial> trials = ReadTrials(id, rows, limit, &cursors);
-    changes.more = !rows.isDone();
-    for (std::size_t i = 0; i < trials.size(); ++i)
-      changes.trials.emplace_back(cursors[i], std::move(trials[i]));
+    changes.study = *std::move(study);
+    changes.cursor = One<std::int64_t>("SELECT change FROM studies WHERE id = ?", id);
+    TrialRows rows = SelectTrials("study = ? AND change > ? ORDER BY change LIMIT ?", id, after, limit.count);
+    changes.trials = ReadTrials(id, rows, limit);
+    changes.more = !rows.Ended();
     return changes;
   });
 }

@@ -31,8 +31,7 @@ void SqliteStore::DropSlowTimelines(std::int64_t study) {
 }
 
 std::set<std::int64_t> SqliteStore::FastestTimelines(std::int64_t study, std::int64_t trial) {
-  std::set<std::int64_t> kept;
-  SQLite::Statement fastest = Query(
+  const auto fastest = All<std::int64_t>(
       R"sql(
         WITH
           newest AS
@@ -52,37 +51,28 @@ std::set<std::int64_t> SqliteStore::FastestTimelines(std::int64_t study, std::in
           n.trial
         LIMIT ?2)sql",
       study, kTimelinePlans, trial);
-  while (fastest.executeStep()) kept.insert(fastest.getColumn(0).getInt64());
-  return kept;
+  return {fastest.begin(), fastest.end()};
 }
 
 void SqliteStore::DropTimelinesBut(std::int64_t study, const std::set<std::int64_t>& kept) {
-  std::vector<std::int64_t> dropped;
-  SQLite::Statement stored = Query("SELECT trial FROM timelines WHERE study = ?", study);
-  while (stored.executeStep()) {
-    if (const std::int64_t each = stored.getColumn(0).getInt64(); !kept.contains(each))
-      dropped.push_back(each);
+  for (const std::int64_t trial : All<std::int64_t>("SELECT trial FROM timelines WHERE study = ?", study)) {
+    if (!kept.contains(trial)) Execute("DELETE FROM timelines WHERE study = ? AND trial = ?", study, trial);
   }
-  for (const std::int64_t each : dropped)
-    Execute("DELETE FROM timelines WHERE study = ? AND trial = ?", study, each);
 }
 
 absl::StatusOr<std::optional<Store::TrialTimeline>> SqliteStore::FindTimeline(std::int64_t study,
                                                                               const std::string& plan_text) {
   return Read([&]() -> absl::StatusOr<std::optional<TrialTimeline>> {
     AUTOCFG_RETURN_IF_ERROR(CheckStudy(study));
-    SQLite::Statement row = Query(
+    auto row = Rows<std::int64_t, std::int64_t, v1::StepTimeline>(
         R"sql(
           SELECT l.trial, t.repeat, l.timeline
           FROM timelines l
           JOIN trials t ON t.study = l.study AND t.number = l.trial
           WHERE l.study = ? AND t.plan_text = ?)sql",
         study, plan_text);
-    if (!row.executeStep()) return std::nullopt;
-    TrialTimeline found{
-        .trial = row.getColumn(0).getInt64(), .repeat = row.getColumn(1).getInt64(), .timeline = {}};
-    Parse(row.getColumn(2), found.timeline);
-    return found;
+    if (auto found = row.Next()) return Make<TrialTimeline>(*std::move(found));
+    return std::nullopt;
   });
 }
 

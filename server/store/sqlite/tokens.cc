@@ -7,26 +7,20 @@ namespace autocfg::server {
 absl::Status SqliteStore::AddToken(const TokenRecord& record) {
   return Write([&]() -> absl::Status {
     const std::string& name = record.token.name();
-    SQLite::Statement found = Query("SELECT 1 FROM tokens WHERE name = ?", name);
-    if (found.executeStep()) {
+    if (Find<int>("SELECT 1 FROM tokens WHERE name = ?", name)) {
       return absl::AlreadyExistsError(
           fmt::format("{} exists; delete it first, or choose another name", name));
     }
-    found.reset();
     Execute("INSERT INTO tokens (name, hash, token) VALUES (?, ?, ?)", name, record.hash, record.token);
     return absl::OkStatus();
   });
 }
 
 absl::StatusOr<std::vector<TokenRecord>> SqliteStore::ListTokens() {
-  return Read([&]() -> absl::StatusOr<std::vector<TokenRecord>> {
+  return Read([&] {
     std::vector<TokenRecord> records;
-    SQLite::Statement rows = Query("SELECT hash, token FROM tokens ORDER BY name");
-    while (rows.executeStep()) {
-      TokenRecord& record = records.emplace_back();
-      record.hash = rows.getColumn(0).getString();
-      Parse(rows.getColumn(1), record.token);
-    }
+    for (auto& [token, hash] : Rows<v1::Token, std::string>("SELECT token, hash FROM tokens ORDER BY name"))
+      records.push_back({std::move(token), std::move(hash)});
     return records;
   });
 }

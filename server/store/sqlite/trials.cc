@@ -12,8 +12,6 @@ namespace autocfg::server {
 namespace {
 
 constexpr const char* kRetry = "retry_trial";
-constexpr const char* kTrialColumns =
-    "SELECT number, repeat, state, message, trial, plan_text, change FROM trials WHERE study = ? ";
 
 }  // namespace
 
@@ -25,55 +23,56 @@ absl::Status SqliteStore::CheckJob(const v1::Job& job, std::int64_t max_attempts
   return absl::OkStatus();
 }
 
-std::vector<v1::Trial> SqliteStore::ReadTrials(std::int64_t study, SQLite::Statement& rows,
-                                               const ListLimit& limit, std::vector<std::int64_t>* changes) {
-  std::vector<v1::Trial> trials;
+std::vector<std::pair<std::int64_t, v1::Trial>> SqliteStore::ReadTrials(std::int64_t study, TrialRows& rows,
+                                                                        const ListLimit& limit) {
+  std::vector<std::pair<std::int64_t, v1::Trial>> trials;
   std::size_t bytes = 0;
-  SQLite::Statement attempts(db(),
-                             R"sql(
+  Query<std::int64_t, v1::TrialState, std::string, std::string, double, std::optional<double>,
+        std::optional<v1::Measurement>>
+      attempts(db(), R"sql(
         SELECT a.number, a.state, s.worker, a.message, a.start_s, a.end_s, m.measurement
         FROM jobs j
         JOIN attempts a ON a.job = j.id
         JOIN shares s ON s.job = a.job AND s.attempt = a.number
-        LEFT JOIN measurements m ON m.job = a.job AND m.attempt = a.number
+        LEFT JOIN measurements m ON m.job = a.job AND m.attempt = a.number AND s.first_rank = 0
         WHERE j.study = ? AND j.trial = ?
         ORDER BY a.number, s.first_rank)sql");
-  while (!limit.Reached(trials.size(), bytes) && rows.executeStep()) {
-    v1::Trial& trial = trials.emplace_back();
-    Parse(rows.getColumn(4), trial);
-    const std::int64_t number = rows.getColumn(0).getInt64();
+  while (!limit.Reached(trials.size(), bytes)) {
+    auto row = rows.Next();
+    if (!row) break;
+    auto& [number, repeat, state, message, stored, plan_text, change] = *row;
+    v1::Trial& trial = trials.emplace_back(change, std::move(stored)).second;
     trial.set_name(TrialName(study, number));
-    trial.set_repeat(rows.getColumn(1).getInt64());
-    trial.set_state(static_cast<v1::TrialState>(rows.getColumn(2).getInt()));
-    trial.set_message(rows.getColumn(3).getString());
-    trial.set_plan_text(rows.getColumn(5).getString());
-    if (changes != nullptr) changes->push_back(rows.getColumn(6).getInt64());
-    attempts.reset();
-    attempts.bind(1, study);
-    attempts.bind(2, number);
-    while (attempts.executeStep()) {
-      const std::int64_t attempt_number = attempts.getColumn(0).getInt64();
-      const int known = trial.attempts_size();
-      if (known > 0 && trial.attempts(known - 1).number() == attempt_number) {
-        trial.mutable_attempts(known - 1)->add_workers(attempts.getColumn(2).getString());
+    trial.set_repeat(repeat);
+    trial.set_state(state);
+    trial.set_message(message);
+    trial.set_plan_text(plan_text);
+    for (auto& [known, ended, worker, why, start_s, end_s, measured] : attempts.With(study, number)) {
+      if (const int last = trial.attempts_size() - 1; last >= 0 && trial.attempts(last).number() == known) {
+        trial.mutable_attempts(last)->add_workers(worker);
         continue;
       }
       v1::Attempt& attempt = *trial.add_attempts();
-      attempt.set_number(attempt_number);
-      attempt.set_state(static_cast<v1::TrialState>(attempts.getColumn(1).getInt()));
-      attempt.set_worker(attempts.getColumn(2).getString());
-      attempt.add_workers(attempt.worker());
-      attempt.set_message(attempts.getColumn(3).getString());
-      attempt.set_start_time_s(attempts.getColumn(4).getDouble());
-      if (!attempts.getColumn(5).isNull()) attempt.set_end_time_s(attempts.getColumn(5).getDouble());
-      if (trial.state() == v1::TRIAL_STATE_MEASURED && attempt.state() == v1::TRIAL_STATE_MEASURED &&
-          !attempts.getColumn(6).isNull()) {
-        Parse(attempts.getColumn(6), *trial.mutable_measured());
-      }
+      attempt.set_number(known);
+      attempt.set_state(ended);
+      attempt.set_worker(worker);
+      attempt.add_workers(worker);
+      attempt.set_message(why);
+      attempt.set_start_time_s(start_s);
+      if (end_s) attempt.set_end_time_s(*end_s);
+      if (state == v1::TRIAL_STATE_MEASURED && ended == v1::TRIAL_STATE_MEASURED && measured)
+        *trial.mutable_measured() = *std::move(measured);
     }
     bytes += trial.ByteSizeLong();
   }
   return trials;
+}
+
+std::optional<v1::Trial> SqliteStore::FindTrial(std::int64_t study, std::int64_t number) {
+  TrialRows rows = SelectTrials("study = ? AND number = ?", study, number);
+  auto found = ReadTrials(study, rows, 1);
+  if (found.empty()) return std::nullopt;
+  return std::move(found.front().second);
 }
 
 void SqliteStore::QueueJob(std::int64_t study, std::int64_t trial, const v1::Job& job,
@@ -83,34 +82,27 @@ void SqliteStore::QueueJob(std::int64_t study, std::int64_t trial, const v1::Job
         INSERT INTO jobs
           (study, trial, ranks, state, max_attempts, job, device, fewer_ranks, avoids_trial, engine, limit_s)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))sql",
-      study, trial, job.ranks(), static_cast<int>(v1::TRIAL_STATE_QUEUED), max_attempts, job, job.device(),
-      job.fewer_ranks() ? 1 : 0, job.avoids_trial(), job.engine(), job.time_limit_s());
+      study, trial, job.ranks(), v1::TRIAL_STATE_QUEUED, max_attempts, job, job.device(), job.fewer_ranks(),
+      job.avoids_trial(), job.engine(), job.time_limit_s());
   change_.work = true;
 }
 
-absl::StatusOr<std::optional<v1::Trial>> SqliteStore::FindTrial(std::int64_t study, const v1::Trial& trial) {
+absl::StatusOr<std::optional<v1::Trial>> SqliteStore::FindKnown(std::int64_t study, const v1::Trial& trial) {
   const std::optional<v1::Study> owner = FindStudy(study);
   if (!owner) return StudyNotFound(study);
-  SQLite::Statement known = Query(
-      R"sql(
-        SELECT number, repeat, state, message, trial, plan_text, change
-        FROM trials
-        WHERE study = ? AND plan_text = ? AND repeat = ?)sql",
-      study, trial.plan_text(), trial.repeat());
-  if (std::vector<v1::Trial> found = ReadTrials(study, known, 1, nullptr); !found.empty())
-    return std::optional<v1::Trial>(std::move(found.front()));
+  TrialRows known =
+      SelectTrials("study = ? AND plan_text = ? AND repeat = ?", study, trial.plan_text(), trial.repeat());
+  if (auto found = ReadTrials(study, known, 1); !found.empty()) return std::move(found.front().second);
   if (IsEnd(owner->state())) {
     return absl::FailedPreconditionError(
         fmt::format("{} has ended ({}) and takes no more trials", owner->name(), ShortName(owner->state())));
   }
-  return std::optional<v1::Trial>();
+  return std::nullopt;
 }
 
 std::int64_t SqliteStore::NextTrial(std::int64_t study) {
-  SQLite::Statement counter =
-      Query("UPDATE studies SET next_trial = next_trial + 1 WHERE id = ? RETURNING next_trial - 1", study);
-  counter.executeStep();
-  return counter.getColumn(0).getInt64();
+  return One<std::int64_t>(
+      "UPDATE studies SET next_trial = next_trial + 1 WHERE id = ? RETURNING next_trial - 1", study);
 }
 
 void SqliteStore::InsertTrial(std::int64_t study, std::int64_t number, const v1::Trial& trial,
@@ -119,7 +111,7 @@ void SqliteStore::InsertTrial(std::int64_t study, std::int64_t number, const v1:
       R"sql(
         INSERT INTO trials (study, number, plan_text, repeat, state, change, trial, source, source_s)
         VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?))sql",
-      study, number, trial.plan_text(), trial.repeat(), static_cast<int>(trial.state()), trial, source,
+      study, number, trial.plan_text(), trial.repeat(), trial.state(), trial, source,
       source.empty() ? std::optional<double>() : trial.measured().median_step_time_s());
 }
 
@@ -128,7 +120,7 @@ absl::StatusOr<v1::Trial> SqliteStore::EnqueueTrial(std::int64_t study, const v1
   AUTOCFG_RETURN_IF_ERROR(CheckJob(given_job, max_attempts));
   if (given.plan_text().empty()) return absl::InvalidArgumentError("trial.plan_text is empty");
   return Write([&]() -> absl::StatusOr<v1::Trial> {
-    AUTOCFG_ASSIGN_OR_RETURN(auto known, FindTrial(study, given));
+    AUTOCFG_ASSIGN_OR_RETURN(auto known, FindKnown(study, given));
     if (known.has_value()) return *std::move(known);
     const std::int64_t number = NextTrial(study);
     v1::Trial trial = given;
@@ -151,36 +143,34 @@ absl::StatusOr<std::optional<v1::Trial>> SqliteStore::ReuseTrial(std::int64_t st
                                                                  const v1::Job& job, const OpTimesKey& key,
                                                                  double now_s) {
   return Write([&]() -> absl::StatusOr<std::optional<v1::Trial>> {
-    auto known = FindTrial(study, given);
+    auto known = FindKnown(study, given);
     if (!known.ok() || known->has_value()) return known;
+    auto found = Find<std::int64_t, std::int64_t, v1::Measurement>(
+        R"sql(
+          SELECT r.study, r.trial, m.measurement
+          FROM results r
+          JOIN trials t ON t.study = r.study AND t.number = r.trial
+          JOIN jobs j ON j.study = r.study AND j.trial = r.trial
+          JOIN measurements m ON m.job = j.id
+          WHERE r.work = ?1 AND r.device = ?2 AND r.build_id = ?3 AND r.ranks = ?4
+              AND r.ranks_per_device = ?5 AND r.workers = ?6 AND r.steps >= ?7 AND r.measured_s >= ?8
+              AND r.study <> ?9 AND t.state = ?10 AND t.plan_text = ?11
+              AND NOT EXISTS (SELECT 1 FROM jobs d WHERE d.study = r.study AND d.avoids_trial = r.trial)
+              AND NOT EXISTS
+                (SELECT 1
+                 FROM trials u
+                 WHERE u.study = ?9 AND u.source <> ''
+                     AND u.source = 'studies/' || r.study || '/trials/' || r.trial)
+          ORDER BY t.repeat = ?12 DESC, r.measured_s DESC, r.study DESC, r.trial DESC
+          LIMIT 1)sql",
+        WorkOf(job), key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers,
+        job.train().steps() - job.train().warmup_steps_untimed(), now_s - key.kept_s, study,
+        v1::TRIAL_STATE_MEASURED, given.plan_text(), given.repeat());
+    if (!found) return std::nullopt;
+    auto& [from_study, from_trial, measured] = *found;
     v1::Trial trial = given;
-    TrialId from;
-    {
-      SQLite::Statement found = Query(
-          R"sql(
-            SELECT r.study, r.trial, m.measurement
-            FROM results r
-            JOIN trials t ON t.study = r.study AND t.number = r.trial
-            JOIN jobs j ON j.study = r.study AND j.trial = r.trial
-            JOIN measurements m ON m.job = j.id
-            WHERE r.work = ?1 AND r.device = ?2 AND r.build_id = ?3 AND r.ranks = ?4
-                AND r.ranks_per_device = ?5 AND r.workers = ?6 AND r.steps >= ?7 AND r.measured_s >= ?8
-                AND r.study <> ?9 AND t.state = ?10 AND t.plan_text = ?11
-                AND NOT EXISTS (SELECT 1 FROM jobs d WHERE d.study = r.study AND d.avoids_trial = r.trial)
-                AND NOT EXISTS
-                  (SELECT 1
-                   FROM trials u
-                   WHERE u.study = ?9 AND u.source <> '' AND u.source = 'studies/' || r.study || '/trials/' || r.trial)
-            ORDER BY t.repeat = ?12 DESC, r.measured_s DESC, r.study DESC, r.trial DESC
-            LIMIT 1)sql",
-          WorkOf(job), key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers,
-          job.train().steps() - job.train().warmup_steps_untimed(), now_s - key.kept_s, study,
-          static_cast<int>(v1::TRIAL_STATE_MEASURED), given.plan_text(), given.repeat());
-      if (!found.executeStep()) return std::optional<v1::Trial>();
-      from = {found.getColumn(0).getInt64(), found.getColumn(1).getInt64()};
-      trial.set_reused_from(TrialName(from.study, from.number));
-      Parse(found.getColumn(2), *trial.mutable_measured());
-    }
+    trial.set_reused_from(TrialName(from_study, from_trial));
+    *trial.mutable_measured() = std::move(measured);
     const std::int64_t number = NextTrial(study);
     trial.clear_name();
     trial.clear_attempts();
@@ -192,39 +182,29 @@ absl::StatusOr<std::optional<v1::Trial>> SqliteStore::ReuseTrial(std::int64_t st
             R"sql(
               INSERT INTO timelines
               SELECT ?1, ?2, timeline FROM timelines WHERE study = ?3 AND trial = ?4)sql",
-            study, number, from.study, from.number) > 0) {
+            study, number, from_study, from_trial) > 0) {
       DropSlowTimelines(study);
     }
     SetTrialState(study, number, v1::TRIAL_STATE_MEASURED, "");
     trial.set_name(TrialName(study, number));
-    return std::optional<v1::Trial>(std::move(trial));
+    return trial;
   });
 }
 
 void SqliteStore::KeepResult(std::int64_t study, std::int64_t trial, std::int64_t job, std::int64_t attempt,
-                             const std::vector<EndedShare>& shares, std::int64_t steps, double now_s) {
-  v1::Job asked;
-  {
-    SQLite::Statement row = Query("SELECT job FROM jobs WHERE id = ?", job);
-    row.executeStep();
-    Parse(row.getColumn(0), asked);
-  }
+                             std::int64_t steps, double now_s) {
+  const v1::Job asked = JobOf(job);
   if (!asked.engine().empty()) return;  // its version is no part of the key
-  std::vector<MachineShare> places;
-  places.reserve(shares.size());
-  for (const EndedShare& share : shares) places.push_back({InventoryOf(share.worker), share.ranks});
-  const std::optional<OpTimesKey> key = OpTimesKeyOf(places, asked.fewer_ranks());
-  if (!key || SharedItsWorkers(job, attempt)) return;
+  const std::optional<OpTimesKey> key = KeyOf(job, attempt, asked);
+  if (!key) return;
   Execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", study, trial, WorkOf(asked),
           key->device, key->build_id, key->ranks, key->ranks_per_device, key->workers, steps, now_s);
 }
 
 absl::StatusOr<v1::Trial> SqliteStore::GetTrial(std::int64_t study, std::int64_t number) {
   return Read([&]() -> absl::StatusOr<v1::Trial> {
-    SQLite::Statement rows = Query((std::string(kTrialColumns) + "AND number = ?").c_str(), study, number);
-    std::vector<v1::Trial> trials = ReadTrials(study, rows, 1, nullptr);
-    if (trials.empty()) return absl::NotFoundError(fmt::format("no trial {}", TrialName(study, number)));
-    return std::move(trials.front());
+    if (auto trial = FindTrial(study, number)) return *std::move(trial);
+    return absl::NotFoundError(fmt::format("no trial {}", TrialName(study, number)));
   });
 }
 
@@ -232,24 +212,20 @@ absl::StatusOr<std::vector<v1::Trial>> SqliteStore::ListTrials(std::int64_t stud
                                                                const ListLimit& limit) {
   return Read([&]() -> absl::StatusOr<std::vector<v1::Trial>> {
     AUTOCFG_RETURN_IF_ERROR(CheckStudy(study));
-    SQLite::Statement rows =
-        Query((std::string(kTrialColumns) + "AND number > ? ORDER BY number LIMIT ?").c_str(), study, after,
-              limit.count);
-    return ReadTrials(study, rows, limit, nullptr);
+    TrialRows rows =
+        SelectTrials("study = ? AND number > ? ORDER BY number LIMIT ?", study, after, limit.count);
+    std::vector<v1::Trial> trials;
+    for (auto& [change, trial] : ReadTrials(study, rows, limit)) trials.push_back(std::move(trial));
+    return trials;
   });
 }
 
 void SqliteStore::CancelOpenJobs(std::int64_t study) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> open;  // job, trial
-  {
-    SQLite::Statement rows =
-        Query("SELECT id, trial FROM jobs WHERE study = ? AND state IN (?, ?) ORDER BY id", study,
-              static_cast<int>(v1::TRIAL_STATE_QUEUED), static_cast<int>(v1::TRIAL_STATE_RUNNING));
-    while (rows.executeStep()) open.emplace_back(rows.getColumn(0).getInt64(), rows.getColumn(1).getInt64());
-  }
+  const auto open = All<std::int64_t, std::int64_t>(
+      "SELECT id, trial FROM jobs WHERE study = ? AND state IN (?, ?) ORDER BY id", study,
+      v1::TRIAL_STATE_QUEUED, v1::TRIAL_STATE_RUNNING);
   for (const auto& [job, trial] : open) {
-    Execute("UPDATE attempts SET stopping = 1 WHERE job = ? AND state = ?", job,
-            static_cast<int>(v1::TRIAL_STATE_RUNNING));
+    Execute("UPDATE attempts SET stopping = 1 WHERE job = ? AND state = ?", job, v1::TRIAL_STATE_RUNNING);
     SetJobState(job, study, trial, v1::TRIAL_STATE_CANCELLED, "cancelled");
   }
 }
@@ -266,14 +242,9 @@ absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64
                                                   const std::string& request_id) {
   return Write([&]() -> absl::StatusOr<v1::Trial> {
     const std::string name = TrialName(study, number);
-    const auto read = [&]() -> std::vector<v1::Trial> {
-      SQLite::Statement rows = Query((std::string(kTrialColumns) + "AND number = ?").c_str(), study, number);
-      return ReadTrials(study, rows, 1, nullptr);
-    };
-    const std::vector<v1::Trial> trials = read();
-    if (trials.empty()) return absl::NotFoundError(fmt::format("no trial {}", name));
-    const v1::Trial& trial = trials.front();
-    if (const auto known = FindRequest(request_id, kRetry); known && *known == name) return trial;
+    std::optional<v1::Trial> trial = FindTrial(study, number);
+    if (!trial) return absl::NotFoundError(fmt::format("no trial {}", name));
+    if (const auto known = FindRequest(request_id, kRetry); known && *known == name) return *trial;
     if (RequestIdTaken(request_id)) {
       return RequestIdReused(request_id);
     }
@@ -282,7 +253,7 @@ absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64
       return absl::FailedPreconditionError(
           fmt::format("{} has ended ({}) and cannot retry trials", owner->name(), ShortName(owner->state())));
     }
-    switch (trial.state()) {
+    switch (trial->state()) {
       case v1::TRIAL_STATE_FAILED:
       case v1::TRIAL_STATE_TIMED_OUT:
       case v1::TRIAL_STATE_CANCELLED:
@@ -290,16 +261,13 @@ absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64
       default:
         return absl::FailedPreconditionError(
             fmt::format("{} is {}; only trials that failed, timed out, were cancelled or lost can be retried",
-                        name, ShortName(trial.state())));
+                        name, ShortName(trial->state())));
     }
     RememberRequest(request_id, kRetry, name);
-    SQLite::Statement job =
-        Query("UPDATE jobs SET losses = 0 WHERE study = ? AND trial = ? RETURNING id", study, number);
-    job.executeStep();
-    const std::int64_t id = job.getColumn(0).getInt64();
-    job.reset();
-    SetJobState(id, study, number, v1::TRIAL_STATE_QUEUED, "");
-    return read().front();
+    const auto job = One<std::int64_t>(
+        "UPDATE jobs SET losses = 0 WHERE study = ? AND trial = ? RETURNING id", study, number);
+    SetJobState(job, study, number, v1::TRIAL_STATE_QUEUED, "");
+    return *FindTrial(study, number);
   });
 }
 

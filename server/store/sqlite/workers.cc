@@ -11,9 +11,6 @@
 namespace autocfg::server {
 namespace {
 
-constexpr const char* kWorkerColumns =
-    "SELECT worker, epoch, inventory, active, draining, registered_s FROM workers ";
-
 constexpr const char* kDrain = "drain";
 
 // Returns the names of the engines, a line each.
@@ -35,8 +32,9 @@ absl::StatusOr<std::int64_t> SqliteStore::RegisterWorker(const v1::RegisterWorke
     const std::string& worker = request.worker();
     const v1::Inventory& inventory = request.inventory();
     const std::string& host = inventory.hostname().empty() ? worker : inventory.hostname();
-    SQLite::Statement row = Query("SELECT boot_id, epoch, active FROM workers WHERE worker = ?", worker);
-    if (!row.executeStep()) {
+    const auto known = Find<std::string, std::int64_t, bool>(
+        "SELECT boot_id, epoch, active FROM workers WHERE worker = ?", worker);
+    if (!known) {
       Execute(
           R"sql(
             INSERT INTO workers
@@ -46,10 +44,10 @@ absl::StatusOr<std::int64_t> SqliteStore::RegisterWorker(const v1::RegisterWorke
           EngineLines(inventory));
       return 1;
     }
-    const bool same_boot = row.getColumn(0).getString() == request.boot_id();
-    const bool same = same_boot && row.getColumn(2).getInt() != 0;
-    const std::int64_t epoch = row.getColumn(1).getInt64() + (same ? 0 : 1);
-    row.reset();
+    const auto& [boot_id, last_epoch, active] = *known;
+    const bool same_boot = boot_id == request.boot_id();
+    const bool same = same_boot && active;
+    const std::int64_t epoch = last_epoch + (same ? 0 : 1);
     Execute(
         R"sql(
           UPDATE workers
@@ -57,7 +55,7 @@ absl::StatusOr<std::int64_t> SqliteStore::RegisterWorker(const v1::RegisterWorke
               device_kind = ?, engines = ?, draining = draining AND ?, gone_s = NULL
           WHERE worker = ?)sql",
         request.boot_id(), epoch, inventory.slots(), now_s, inventory, host, inventory.device_kind(),
-        EngineLines(inventory), same_boot ? 1 : 0, worker);
+        EngineLines(inventory), same_boot, worker);
     if (!same) {
       EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = "the worker was restarted"},
                 FoundBy::kWorker, "worker = ?5", worker);
@@ -67,22 +65,20 @@ absl::StatusOr<std::int64_t> SqliteStore::RegisterWorker(const v1::RegisterWorke
 }
 
 absl::Status SqliteStore::SessionStatus(const WorkerSession& session) {
-  SQLite::Statement row = Query("SELECT epoch, active FROM workers WHERE worker = ?", session.worker);
+  const auto row =
+      Find<std::int64_t, bool>("SELECT epoch, active FROM workers WHERE worker = ?", session.worker);
+  const auto [epoch, active] = row.value_or(std::tuple(std::int64_t{0}, false));
   // A session that the store does not know yet began after the backup that became this database.
-  if (!row.executeStep() || row.getColumn(1).getInt() == 0 || row.getColumn(0).getInt64() < session.epoch)
-    return NotRegistered(session.worker);
-  if (row.getColumn(0).getInt64() != session.epoch) {
+  if (!active || epoch < session.epoch) return NotRegistered(session.worker);
+  if (epoch != session.epoch) {
     return absl::FailedPreconditionError(fmt::format("{} is in session {} now, not in {}; register it again",
-                                                     session.worker, row.getColumn(0).getInt64(),
-                                                     session.epoch));
+                                                     session.worker, epoch, session.epoch));
   }
   return absl::OkStatus();
 }
 
 std::optional<std::int64_t> SqliteStore::LastEpoch(const std::string& worker) {
-  SQLite::Statement row = Query("SELECT epoch FROM workers WHERE worker = ?", worker);
-  if (!row.executeStep()) return std::nullopt;
-  return row.getColumn(0).getInt64();
+  return Find<std::int64_t>("SELECT epoch FROM workers WHERE worker = ?", worker);
 }
 
 absl::Status SqliteStore::CheckSession(const WorkerSession& session) {
@@ -106,14 +102,9 @@ absl::Status SqliteStore::DeregisterWorker(const std::string& worker, std::int64
 
 absl::StatusOr<bool> SqliteStore::DrainWorker(const std::string& worker, const std::string& request_id) {
   return Write([&]() -> absl::StatusOr<bool> {
-    bool active = false;
-    bool draining = false;
-    {
-      SQLite::Statement row = Query("SELECT active, draining FROM workers WHERE worker = ?", worker);
-      if (!row.executeStep()) return absl::NotFoundError(fmt::format("{} is not registered", worker));
-      active = row.getColumn(0).getInt() != 0;
-      draining = row.getColumn(1).getInt() != 0;
-    }
+    const auto row = Find<bool, bool>("SELECT active, draining FROM workers WHERE worker = ?", worker);
+    if (!row) return absl::NotFoundError(fmt::format("{} is not registered", worker));
+    const auto [active, draining] = *row;
     if (const auto known = FindRequest(request_id, kDrain); known && *known == worker)
       return active && draining;
     if (RequestIdTaken(request_id)) {
@@ -132,31 +123,29 @@ absl::StatusOr<bool> SqliteStore::DrainWorker(const std::string& worker, const s
   });
 }
 
-std::vector<WorkerRecord> SqliteStore::ReadWorkers(SQLite::Statement& rows, const ListLimit& limit) {
+std::vector<WorkerRecord> SqliteStore::ReadWorkers(const ListLimit& limit, WorkerRows rows) {
   std::vector<WorkerRecord> workers;
   std::size_t bytes = 0;
-  SQLite::Statement shares(db(),
-                           R"sql(
-                             SELECT j.study, j.trial, s.ranks
-                             FROM shares s INDEXED BY running_shares
-                             JOIN jobs j ON j.id = s.job
-                             WHERE s.ending = 0 AND s.worker = ?
-                             ORDER BY s.fencing_token)sql");
-  while (!limit.Reached(workers.size(), bytes) && rows.executeStep()) {
+  Query<std::int64_t, std::int64_t, std::int64_t> shares(db(), R"sql(
+    SELECT j.study, j.trial, s.ranks
+    FROM shares s INDEXED BY running_shares
+    JOIN jobs j ON j.id = s.job
+    WHERE s.ending = 0 AND s.worker = ?
+    ORDER BY s.fencing_token)sql");
+  while (!limit.Reached(workers.size(), bytes)) {
+    auto row = rows.Next();
+    if (!row) break;
+    auto& [name, epoch, inventory, active, draining, registered_s] = *row;
     WorkerRecord& worker = workers.emplace_back();
-    worker.session = {rows.getColumn(0).getString(), rows.getColumn(1).getInt64()};
-    Parse(rows.getColumn(2), worker.inventory);
-    worker.active = rows.getColumn(3).getInt() != 0;
-    worker.draining = rows.getColumn(4).getInt() != 0;
-    worker.registered_s = rows.getColumn(5).getDouble();
+    worker.session = {std::move(name), epoch};
+    worker.inventory = std::move(inventory);
+    worker.active = active;
+    worker.draining = draining;
+    worker.registered_s = registered_s;
     worker.leaves_s = LeavesAt(worker.session);
-    shares.reset();
-    shares.bind(1, worker.session.worker);
-    while (shares.executeStep()) {
-      const std::int64_t study = shares.getColumn(0).getInt64();
-      const std::int64_t trial = shares.getColumn(1).getInt64();
+    for (const auto& [study, trial, ranks] : shares.With(worker.session.worker)) {
       worker.jobs.push_back(JobName(study, trial));
-      worker.ranks_in_use += shares.getColumn(2).getInt64();
+      worker.ranks_in_use += ranks;
     }
     bytes += worker.inventory.ByteSizeLong();
   }
@@ -165,19 +154,15 @@ std::vector<WorkerRecord> SqliteStore::ReadWorkers(SQLite::Statement& rows, cons
 
 absl::StatusOr<std::vector<WorkerRecord>> SqliteStore::ListWorkers(const std::string& after,
                                                                    const ListLimit& limit, bool gone) {
-  return Read([&]() -> absl::StatusOr<std::vector<WorkerRecord>> {
-    static const std::string sql =
-        std::string(kWorkerColumns) + "WHERE worker > ? AND active >= ? ORDER BY worker LIMIT ?";
-    SQLite::Statement rows = Query(sql.c_str(), after, gone ? 0 : 1, limit.count);
-    return ReadWorkers(rows, limit);
+  return Read([&] {
+    return ReadWorkers(limit, "worker > ? AND active >= ? ORDER BY worker LIMIT ?", after, !gone,
+                       limit.count);
   });
 }
 
 absl::StatusOr<WorkerRecord> SqliteStore::GetWorker(const std::string& worker) {
   return Read([&]() -> absl::StatusOr<WorkerRecord> {
-    static const std::string sql = std::string(kWorkerColumns) + "WHERE worker = ?";
-    SQLite::Statement rows = Query(sql.c_str(), worker);
-    std::vector<WorkerRecord> found = ReadWorkers(rows, 1);
+    std::vector<WorkerRecord> found = ReadWorkers(1, "worker = ?", worker);
     if (found.empty()) return absl::NotFoundError(fmt::format("there is no worker {}", worker));
     return std::move(found.front());
   });
@@ -203,10 +188,7 @@ std::optional<double> SqliteStore::LeavesAt(const WorkerSession& session) const 
 }
 
 double SqliteStore::NeededSeconds(std::int64_t job) {
-  SQLite::Statement row = Query("SELECT job FROM jobs WHERE id = ?", job);
-  row.executeStep();
-  v1::Job message;
-  Parse(row.getColumn(0), message);
+  const v1::Job message = JobOf(job);
   double limit_s = message.time_limit_s();
   if (message.has_calibrate()) {
     const double needs_s =

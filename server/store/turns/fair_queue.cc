@@ -1,6 +1,7 @@
 #include "server/store/turns/fair_queue.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace autocfg::server {
 namespace {
@@ -36,23 +37,14 @@ constexpr const char* kJobs =
 
 std::vector<RunningShare> ReadRunningShares(SQLite::Database& db) {
   std::vector<RunningShare> running;
-  SQLite::Statement rows(db,
-                         R"sql(
-        SELECT s.worker, j.study, t.owner, s.ranks, a.start_s, s.latest_s
-        FROM shares s INDEXED BY running_shares
-        CROSS JOIN attempts a ON a.job = s.job AND a.number = s.attempt
-        CROSS JOIN jobs j ON j.id = s.job
-        CROSS JOIN turns t ON t.study = j.study
-        WHERE s.ending = 0)sql");
-  while (rows.executeStep()) {
-    RunningShare& share = running.emplace_back();
-    share.worker = rows.getColumn(0).getString();
-    share.study = rows.getColumn(1).getInt64();
-    share.owner = rows.getColumn(2).getString();
-    share.ranks = rows.getColumn(3).getInt64();
-    share.start_s = rows.getColumn(4).getDouble();
-    if (!rows.getColumn(5).isNull()) share.latest_s = rows.getColumn(5).getDouble();
-  }
+  Query<std::string, std::int64_t, std::string, std::int64_t, double, std::optional<double>> rows(db, R"sql(
+    SELECT s.worker, j.study, t.owner, s.ranks, a.start_s, s.latest_s
+    FROM shares s INDEXED BY running_shares
+    CROSS JOIN attempts a ON a.job = s.job AND a.number = s.attempt
+    CROSS JOIN jobs j ON j.id = s.job
+    CROSS JOIN turns t ON t.study = j.study
+    WHERE s.ending = 0)sql");
+  for (auto& row : rows) running.push_back(Make<RunningShare>(std::move(row)));
   return running;
 }
 
@@ -66,50 +58,36 @@ FairQueue::FairQueue(SQLite::Database& db, const std::vector<RunningShare>& runn
     owners_s[share.owner] += rank_s;
     owners_[share.owner].ranks += share.ranks;
   }
-  SQLite::Statement next(db, kNextOwner);
-  SQLite::Statement first(db, kFirstOwner);
-  for (bool found = first.executeStep(); found; found = next.executeStep()) {
-    const std::string name = (next.hasRow() ? next : first).getColumn(0).getString();
-    AddOwner(name);
-    Owner& owner = owners_[name];
-    if (const auto runs = owners_s.find(name); runs != owners_s.end())
+  Query<std::string> next(db, kNextOwner);
+  for (auto name = Query<std::string>(db, kFirstOwner).Next(); name; name = next.With(*name).Next()) {
+    AddOwner(*name);
+    Owner& owner = owners_[*name];
+    if (const auto runs = owners_s.find(*name); runs != owners_s.end())
       owner.use = AddUse(owner.use, runs->second, now_s);
-    Place(name, owner);
-    next.reset();
-    next.bind(1, name);
+    Place(*name, owner);
   }
 }
 
 void FairQueue::AddOwner(const std::string& name) {
   Owner& owner = owners_[name];
-  SQLite::Statement row(db_, "SELECT use, started_s FROM owners WHERE owner = ?");
-  row.bind(1, name);
-  owner.started_s = now_s_ - kLongestPassedSeconds;
-  if (row.executeStep()) {
-    owner.use = row.getColumn(0).getDouble();
-    owner.started_s = row.getColumn(1).getDouble();
-  }
+  const auto stored =
+      Query<double, double>(db_, "SELECT use, started_s FROM owners WHERE owner = ?", name).Next();
+  std::tie(owner.use, owner.started_s) = stored.value_or(std::tuple(kNoUse, now_s_ - kLongestPassedSeconds));
   owner.last_read.use = 2 * kNoUse;  // before all
 }
 
 bool FairQueue::ReadTurns(const std::string& name, Owner& owner) {
   // Those that run a job have used more than is stored, so they may come later than stored.
   while (!owner.all_read && (owner.turns.empty() || owner.last_read < *owner.turns.begin())) {
-    turns_.reset();
-    turns_.bind(1, name);
-    turns_.bind(2, owner.last_read.use);
-    turns_.bind(3, owner.last_read.study);
-    turns_.bind(4, kTurnsPerRead);
     int read = 0;
-    for (; turns_.executeStep(); ++read) {
-      Turn turn;
-      turn.use = turns_.getColumn(0).getDouble();
-      turn.study = turns_.getColumn(1).getInt64();
-      turn.weight = turns_.getColumn(2).getDouble();
+    for (const auto& [use, study, weight] :
+         turns_.With(name, owner.last_read.use, owner.last_read.study, kTurnsPerRead)) {
+      Turn turn{.use = use, .study = study, .weight = weight};
       owner.last_read = turn;
-      if (const auto runs = running_s_.find(turn.study); runs != running_s_.end())
-        turn.use = AddUse(turn.use, runs->second / turn.weight, now_s_);
+      if (const auto runs = running_s_.find(study); runs != running_s_.end())
+        turn.use = AddUse(use, runs->second / weight, now_s_);
       owner.turns.insert(turn);
+      ++read;
     }
     owner.all_read = read < kTurnsPerRead;
   }
@@ -127,21 +105,13 @@ void FairQueue::Place(const std::string& name, Owner& owner) {
 }
 
 std::optional<QueuedJob> FairQueue::OldestOf(Turn& turn) {
-  jobs_.reset();
-  jobs_.bind(1, turn.study);
-  jobs_.bind(2, static_cast<int>(v1::TRIAL_STATE_QUEUED));
-  jobs_.bind(3, turn.after);
-  if (!jobs_.executeStep()) return std::nullopt;
+  const auto row = jobs_.With(turn.study, v1::TRIAL_STATE_QUEUED, turn.after).Next();
+  if (!row) return std::nullopt;
   QueuedJob job;
-  job.job = turn.after = jobs_.getColumn(0).getInt64();
-  job.ranks = jobs_.getColumn(1).getInt64();
-  job.device = jobs_.getColumn(2).getString();
-  job.fewer_ranks = jobs_.getColumn(3).getInt() != 0;
-  job.attempts = jobs_.getColumn(4).getInt64();
-  job.key = {turn.study, jobs_.getColumn(5).getInt64()};
-  job.avoids_trial = jobs_.getColumn(6).getInt64();
-  job.engine = jobs_.getColumn(7).getString();
-  job.limit_s = jobs_.getColumn(8).getDouble();
+  std::tie(job.job, job.ranks, job.device, job.fewer_ranks, job.attempts, job.key.trial, job.avoids_trial,
+           job.engine, job.limit_s) = *row;
+  job.key.study = turn.study;
+  turn.after = job.job;
   return job;
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "SQLiteCpp/Database.h"
-#include "SQLiteCpp/Statement.h"
+#include "server/store/query.h"
 #include "server/store/store.h"
 #include "server/store/turns/fair_share.h"
 
@@ -92,8 +92,10 @@ class FairQueue {
     Turn turn;
   };
   std::optional<Last> last_;  // not yet among its owner's turns again
-  SQLite::Statement turns_;
-  SQLite::Statement jobs_;
+  Query<double, std::int64_t, double> turns_;
+  Query<std::int64_t, std::int64_t, std::string, bool, std::int64_t, std::int64_t, std::int64_t, std::string,
+        double>
+      jobs_;
 };
 
 }  // namespace autocfg::server
