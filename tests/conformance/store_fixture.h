@@ -1,4 +1,4 @@
-// The fixture of the suites that every implementation of Store must pass (store_*_suite.h): an empty store,
+// The fixture of the suites of what Store promises (store_*_suite.h): an empty store, in a file or in memory,
 // and helpers to fill it. Include the suites in one test file and instantiate:
 //   INSTANTIATE_TEST_SUITE_P(Name, StoreSuite, testing::Values(StoreMaker{...}), StoreMakerName);
 //   INSTANTIATE_TEST_SUITE_P(Name, StoreRetentionSuite, testing::Values(StoreMaker{...}), StoreMakerName);

@@ -11,7 +11,7 @@
 
 namespace autocfg::server {
 
-std::vector<EndedLease> SqliteStore::SettleEnded(const std::vector<EndedRow>& ended, double now_s) {
+std::vector<EndedLease> Store::Impl::SettleEnded(const std::vector<EndedRow>& ended, double now_s) {
   std::set<std::pair<std::int64_t, std::int64_t>> attempts;
   for (const auto& [job, attempt, worker, epoch] : ended) attempts.emplace(job, attempt);
   for (const auto& [job, attempt] : attempts) SettleAttempt(job, attempt, now_s);
@@ -24,7 +24,7 @@ std::vector<EndedLease> SqliteStore::SettleEnded(const std::vector<EndedRow>& en
   return leases;
 }
 
-std::vector<SqliteStore::EndedShare> SqliteStore::ReadShares(std::int64_t job, std::int64_t attempt,
+std::vector<Store::Impl::EndedShare> Store::Impl::ReadShares(std::int64_t job, std::int64_t attempt,
                                                              const v1::ReportTrialRequest* last) {
   std::vector<EndedShare> shares;
   auto rows = Rows<std::string, ShareEnd, std::string, std::string, int, std::optional<v1::Measurement>,
@@ -47,7 +47,7 @@ std::vector<SqliteStore::EndedShare> SqliteStore::ReadShares(std::int64_t job, s
   return shares;
 }
 
-void SqliteStore::SettleAttempt(std::int64_t job, std::int64_t attempt, double now_s,
+void Store::Impl::SettleAttempt(std::int64_t job, std::int64_t attempt, double now_s,
                                 const v1::ReportTrialRequest* last) {
   bool runs = false;
   bool broken = false;
@@ -65,7 +65,7 @@ void SqliteStore::SettleAttempt(std::int64_t job, std::int64_t attempt, double n
   }
 }
 
-void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_s,
+void Store::Impl::EndAttempt(std::int64_t job, std::int64_t attempt, double now_s,
                              const v1::ReportTrialRequest* last) {
   const auto [study, trial, state, newest] = One<std::int64_t, std::int64_t, v1::TrialState, std::int64_t>(
       "SELECT study, trial, state, attempts FROM jobs WHERE id = ?", job);
@@ -114,7 +114,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
             m.device_s(), m.build_id(), m.device_fingerprint(), m);
   }
   if (!wanted) {
-    TouchTrial(study, trial);
+    Touch(study, trial);
     change_.work = true;  // its slots are free
     DropDoneJobs(study, job);
     return;
@@ -134,14 +134,14 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
   DropDoneJobs(study, job);
 }
 
-absl::Status SqliteStore::KeepGathering(const ShareOfAttempt& share, const KeptGathering& gathering) {
-  return Write([&] {
+absl::Status Store::KeepGathering(const ShareOfAttempt& share, const KeptGathering& gathering) {
+  return impl_->Write([&] {
     for (const auto& [first_rank, values] : gathering.values) {
       v1::RendezvousRequest brought;
       brought.set_name(gathering.name);
       brought.set_sequence(gathering.sequence);
       brought.mutable_values()->Assign(values.begin(), values.end());
-      Execute(
+      impl_->Execute(
           R"sql(
             UPDATE shares
             SET gathering = ?
@@ -153,10 +153,10 @@ absl::Status SqliteStore::KeepGathering(const ShareOfAttempt& share, const KeptG
   });
 }
 
-absl::StatusOr<std::optional<KeptGathering>> SqliteStore::FindGathering(const ShareOfAttempt& share) {
-  return Read([&] {
+absl::StatusOr<std::optional<KeptGathering>> Store::FindGathering(const ShareOfAttempt& share) {
+  return impl_->Read([&] {
     std::optional<KeptGathering> found;
-    auto rows = Rows<int, v1::RendezvousRequest>(
+    auto rows = impl_->Rows<int, v1::RendezvousRequest>(
         "SELECT first_rank, gathering FROM shares WHERE job = ? AND attempt = ? AND gathering IS NOT NULL",
         share.job, share.attempt);
     for (const auto& [first_rank, brought] : rows) {
@@ -167,7 +167,7 @@ absl::StatusOr<std::optional<KeptGathering>> SqliteStore::FindGathering(const Sh
   });
 }
 
-void SqliteStore::AddUseOf(std::int64_t study, std::int64_t job, std::int64_t attempt, double now_s) {
+void Store::Impl::AddUseOf(std::int64_t study, std::int64_t job, std::int64_t attempt, double now_s) {
   const auto [owner, use, weight, owner_use, device_s] = One<std::string, double, double, double, double>(
       R"sql(
         SELECT t.owner, t.use, t.weight, IFNULL(o.use, ?4),
@@ -180,7 +180,7 @@ void SqliteStore::AddUseOf(std::int64_t study, std::int64_t job, std::int64_t at
   Execute("UPDATE owners SET use = ? WHERE owner = ?", AddUse(owner_use, device_s, now_s), owner);
 }
 
-void SqliteStore::DropDoneJobs(std::int64_t study, std::int64_t job) {
+void Store::Impl::DropDoneJobs(std::int64_t study, std::int64_t job) {
   Execute(
       R"sql(
         UPDATE jobs

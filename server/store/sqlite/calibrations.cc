@@ -44,7 +44,7 @@ absl::Status TakesNone(const v1::Study& study) {
 
 }  // namespace
 
-std::optional<Store::Calibration> SqliteStore::ReadCalibration(std::int64_t study, bool partial) {
+std::optional<Store::Calibration> Store::Impl::ReadCalibration(std::int64_t study, bool partial) {
   auto row = Find<v1::CalibrateResult, std::int64_t, std::int64_t>(
       R"sql(
         SELECT result, device_overhead_bytes, reused_ops
@@ -58,7 +58,7 @@ std::optional<Store::Calibration> SqliteStore::ReadCalibration(std::int64_t stud
   return Calibration{std::move(result), reused_ops};
 }
 
-void SqliteStore::WriteCalibration(std::int64_t study, const Calibration& calibration, bool partial) {
+void Store::Impl::WriteCalibration(std::int64_t study, const Calibration& calibration, bool partial) {
   Execute(
       R"sql(
         INSERT OR REPLACE INTO calibrations (study, device_overhead_bytes, result, reused_ops, partial)
@@ -66,76 +66,66 @@ void SqliteStore::WriteCalibration(std::int64_t study, const Calibration& calibr
       study, calibration.result.device_overhead_bytes(), calibration.result, calibration.reused_ops, partial);
 }
 
-absl::Status SqliteStore::EnqueueCalibration(std::int64_t study, const v1::Job& given,
-                                             std::int64_t max_attempts, const Calibration& reused) {
-  AUTOCFG_RETURN_IF_ERROR(CheckJob(given, max_attempts));
-  return Write([&]() -> absl::Status {
-    const std::optional<v1::Study> owner = FindStudy(study);
-    if (!owner) return StudyNotFound(study);
-    if (ReadCalibration(study, /*partial=*/false)) return absl::OkStatus();
-    const auto known =
-        Find<std::int64_t, v1::TrialState>("SELECT id, state FROM jobs WHERE study = ? AND trial = 0", study);
-    const auto [id, state] = known.value_or(std::tuple(std::int64_t{0}, v1::TRIAL_STATE_LOST));
-    if (state != v1::TRIAL_STATE_MEASURED && state != v1::TRIAL_STATE_LOST) return absl::OkStatus();
+absl::Status Store::EnqueueCalibration(std::int64_t study, const v1::Job& given, std::int64_t max_attempts,
+                                       const Calibration& reused) {
+  AUTOCFG_RETURN_IF_ERROR(impl_->CheckJob(given, max_attempts));
+  return impl_->Write([&]() -> absl::Status {
+    const std::optional<v1::Study> owner = impl_->FindStudy(study);
+    if (!owner) return impl_->StudyNotFound(study);
+    if (impl_->ReadCalibration(study, /*partial=*/false)) return absl::OkStatus();
+    // Its result was dropped, or its workers disappeared: it is queued again.
+    const auto state =
+        impl_->Find<v1::TrialState>("SELECT state FROM jobs WHERE study = ? AND trial = 0", study);
+    if (state && state != v1::TRIAL_STATE_MEASURED && state != v1::TRIAL_STATE_LOST) return absl::OkStatus();
     if (IsEnd(owner->state())) return TakesNone(*owner);
     v1::Job job = given;
     job.set_name(CalibrationName(study));
-    if (reused.result.ops_size() > 0) WriteCalibration(study, reused, /*partial=*/true);
-    if (!known) {
-      QueueJob(study, 0, job, max_attempts);
-      TouchStudy(study);
-      return absl::OkStatus();
-    }
-    // The result was dropped, or its workers disappeared.
-    Execute(
-        R"sql(
-          UPDATE jobs
-          SET ranks = ?, max_attempts = ?, losses = 0, job = ?, device = ?, fewer_ranks = ?, limit_s = ?
-          WHERE id = ?)sql",
-        job.ranks(), max_attempts, job, job.device(), job.fewer_ranks(), job.time_limit_s(), id);
-    SetJobState(id, study, 0, v1::TRIAL_STATE_QUEUED, "");
+    if (reused.result.ops_size() > 0) impl_->WriteCalibration(study, reused, /*partial=*/true);
+    impl_->QueueJob(study, 0, job, max_attempts);
+    impl_->Touch(study);
     return absl::OkStatus();
   });
 }
 
-absl::Status SqliteStore::ReuseCalibration(std::int64_t study, const Calibration& reused) {
-  return Write([&]() -> absl::Status {
-    const std::optional<v1::Study> owner = FindStudy(study);
-    if (!owner) return StudyNotFound(study);
-    if (ReadCalibration(study, /*partial=*/false)) return absl::OkStatus();
+absl::Status Store::ReuseCalibration(std::int64_t study, const Calibration& reused) {
+  return impl_->Write([&]() -> absl::Status {
+    const std::optional<v1::Study> owner = impl_->FindStudy(study);
+    if (!owner) return impl_->StudyNotFound(study);
+    if (impl_->ReadCalibration(study, /*partial=*/false)) return absl::OkStatus();
     if (IsEnd(owner->state())) return TakesNone(*owner);
-    WriteCalibration(study, reused, /*partial=*/false);
-    TouchStudy(study);
+    impl_->WriteCalibration(study, reused, /*partial=*/false);
+    impl_->Touch(study);
     return absl::OkStatus();
   });
 }
 
-absl::Status SqliteStore::DropCalibration(std::int64_t study) {
-  return Write([&]() -> absl::Status {
-    AUTOCFG_RETURN_IF_ERROR(CheckStudy(study));
-    if (Execute("DELETE FROM calibrations WHERE study = ? AND partial = 0", study) > 0) TouchStudy(study);
+absl::Status Store::DropCalibration(std::int64_t study) {
+  return impl_->Write([&]() -> absl::Status {
+    AUTOCFG_RETURN_IF_ERROR(impl_->CheckStudy(study));
+    if (impl_->Execute("DELETE FROM calibrations WHERE study = ? AND partial = 0", study) > 0)
+      impl_->Touch(study);
     return absl::OkStatus();
   });
 }
 
-absl::StatusOr<std::optional<Store::Calibration>> SqliteStore::GetCalibration(std::int64_t study) {
-  return Read([&]() -> absl::StatusOr<std::optional<Calibration>> {
-    AUTOCFG_RETURN_IF_ERROR(CheckStudy(study));
-    return ReadCalibration(study, /*partial=*/false);
+absl::StatusOr<std::optional<Store::Calibration>> Store::GetCalibration(std::int64_t study) {
+  return impl_->Read([&]() -> absl::StatusOr<std::optional<Calibration>> {
+    AUTOCFG_RETURN_IF_ERROR(impl_->CheckStudy(study));
+    return impl_->ReadCalibration(study, /*partial=*/false);
   });
 }
 
-absl::StatusOr<std::pair<v1::TrialState, std::string>> SqliteStore::CalibrationState(std::int64_t study) {
+absl::StatusOr<std::pair<v1::TrialState, std::string>> Store::CalibrationState(std::int64_t study) {
   using Answer = std::pair<v1::TrialState, std::string>;
-  return Read([&]() -> absl::StatusOr<Answer> {
-    AUTOCFG_RETURN_IF_ERROR(CheckStudy(study));
-    const auto row = Find<v1::TrialState, std::string>(
+  return impl_->Read([&]() -> absl::StatusOr<Answer> {
+    AUTOCFG_RETURN_IF_ERROR(impl_->CheckStudy(study));
+    const auto row = impl_->Find<v1::TrialState, std::string>(
         "SELECT state, message FROM jobs WHERE study = ? AND trial = 0", study);
     return row ? std::make_from_tuple<Answer>(*row) : Answer(v1::TRIAL_STATE_UNSPECIFIED, "");
   });
 }
 
-bool SqliteStore::CommunicationWasTimedTogether(const OpTimesKey& key, const v1::CalibrateSpec& spec,
+bool Store::Impl::CommunicationWasTimedTogether(const OpTimesKey& key, const v1::CalibrateSpec& spec,
                                                 double since_s) {
   Query<double> measured_s(db(), R"sql(
     SELECT measured_s
@@ -155,7 +145,7 @@ bool SqliteStore::CommunicationWasTimedTogether(const OpTimesKey& key, const v1:
   return times.size() <= 1;
 }
 
-Store::Calibration SqliteStore::ReadOpTimes(const OpTimesKey& key, const v1::CalibrateSpec& spec,
+Store::Calibration Store::Impl::ReadOpTimes(const OpTimesKey& key, const v1::CalibrateSpec& spec,
                                             double now_s) {
   Calibration found;
   const double since_s = now_s - key.kept_s;
@@ -176,12 +166,12 @@ Store::Calibration SqliteStore::ReadOpTimes(const OpTimesKey& key, const v1::Cal
   return found;
 }
 
-absl::StatusOr<Store::Calibration> SqliteStore::FindOpTimes(const OpTimesKey& key,
-                                                            const v1::CalibrateSpec& spec, double now_s) {
-  return Read([&] { return ReadOpTimes(key, spec, now_s); });
+absl::StatusOr<Store::Calibration> Store::FindOpTimes(const OpTimesKey& key, const v1::CalibrateSpec& spec,
+                                                      double now_s) {
+  return impl_->Read([&] { return impl_->ReadOpTimes(key, spec, now_s); });
 }
 
-void SqliteStore::LeaveOutKeptOps(std::int64_t study, std::int64_t job, const std::string& worker,
+void Store::Impl::LeaveOutKeptOps(std::int64_t study, std::int64_t job, const std::string& worker,
                                   std::int64_t ranks, double now_s, v1::Job& given) {
   v1::CalibrateSpec& spec = *given.mutable_calibrate();
   const v1::CalibrateSpec asked = spec;
@@ -209,10 +199,10 @@ void SqliteStore::LeaveOutKeptOps(std::int64_t study, std::int64_t job, const st
   Execute("UPDATE jobs SET job = ? WHERE id = ?", given, job);
 }
 
-absl::Status SqliteStore::KeepTimedOps(const std::string& lease_id, std::int64_t fencing_token,
-                                       const v1::CalibrateResult& timed, double now_s) {
-  return Write([&]() -> absl::Status {
-    const auto row = Find<std::int64_t, std::int64_t, v1::Job, int>(
+absl::Status Store::KeepTimedOps(const std::string& lease_id, std::int64_t fencing_token,
+                                 const v1::CalibrateResult& timed, double now_s) {
+  return impl_->Write([&]() -> absl::Status {
+    const auto row = impl_->Find<std::int64_t, std::int64_t, v1::Job, int>(
         R"sql(
           SELECT s.job, s.attempt, j.job,
               (SELECT COUNT(*) FROM shares t WHERE t.job = s.job AND t.attempt = s.attempt)
@@ -229,15 +219,15 @@ absl::Status SqliteStore::KeepTimedOps(const std::string& lease_id, std::int64_t
     for (const v1::OpTime& time : timed.ops()) {
       if (!IsCommunication(time.op())) *kept.result.add_ops() = time;
     }
-    KeepOpTimes(job, attempt, kept, now_s);
+    impl_->KeepOpTimes(job, attempt, kept, now_s);
     return absl::OkStatus();
   });
 }
 
-absl::StatusOr<Store::Calibration> SqliteStore::AllOpTimes(const OpTimesKey& key, double now_s) {
-  return Read([&] {
+absl::StatusOr<Store::Calibration> Store::AllOpTimes(const OpTimesKey& key, double now_s) {
+  return impl_->Read([&] {
     Calibration found;
-    auto rows = Rows<v1::OpDesc, double, std::int64_t, double>(
+    auto rows = impl_->Rows<v1::OpDesc, double, std::int64_t, double>(
         R"sql(
           SELECT op, seconds, device_overhead_bytes, host_s
           FROM op_times
@@ -251,7 +241,7 @@ absl::StatusOr<Store::Calibration> SqliteStore::AllOpTimes(const OpTimesKey& key
   });
 }
 
-void SqliteStore::KeepCalibration(std::int64_t study, std::int64_t job, std::int64_t attempt,
+void Store::Impl::KeepCalibration(std::int64_t study, std::int64_t job, std::int64_t attempt,
                                   const std::vector<EndedShare>& shares, double now_s) {
   std::vector<ShareCalibration> parts;
   parts.reserve(shares.size());
@@ -273,7 +263,7 @@ void SqliteStore::KeepCalibration(std::int64_t study, std::int64_t job, std::int
   WriteCalibration(study, calibration, /*partial=*/false);
 }
 
-bool SqliteStore::SharedItsWorkers(std::int64_t job, std::int64_t attempt) {
+bool Store::Impl::SharedItsWorkers(std::int64_t job, std::int64_t attempt) {
   // Two conditions, each with its index: a worker has many shares that ended before.
   for (const char* beside : {"INDEXED BY running_shares WHERE o.ending = 0",
                              "INDEXED BY shares_by_worker WHERE o.end_s > a.start_s"}) {
@@ -291,7 +281,7 @@ bool SqliteStore::SharedItsWorkers(std::int64_t job, std::int64_t attempt) {
   return false;
 }
 
-std::optional<OpTimesKey> SqliteStore::KeyOf(std::int64_t job, std::int64_t attempt, const v1::Job& asked) {
+std::optional<OpTimesKey> Store::Impl::KeyOf(std::int64_t job, std::int64_t attempt, const v1::Job& asked) {
   if (SharedItsWorkers(job, attempt)) return std::nullopt;
   std::vector<MachineShare> places;
   auto rows = Rows<v1::Inventory, std::int64_t>(
@@ -306,7 +296,7 @@ std::optional<OpTimesKey> SqliteStore::KeyOf(std::int64_t job, std::int64_t atte
   return OpTimesKeyOf(places, asked.fewer_ranks());
 }
 
-void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const Calibration& measured,
+void Store::Impl::KeepOpTimes(std::int64_t job, std::int64_t attempt, const Calibration& measured,
                               double now_s) {
   const v1::Job asked = JobOf(job);
   const std::optional<OpTimesKey> key = KeyOf(job, attempt, asked);

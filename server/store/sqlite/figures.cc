@@ -16,24 +16,24 @@ std::int64_t BytesOfFile(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<StoreFigures> SqliteStore::Figures() {
-  return Read([&] {
+absl::StatusOr<StoreFigures> Store::Figures() {
+  return impl_->Read([&] {
     StoreFigures figures;
-    figures.jobs_queued = One<std::int64_t>(
+    figures.jobs_queued = impl_->One<std::int64_t>(
         R"sql(
           SELECT count(*)
           FROM jobs j
           CROSS JOIN studies s ON s.id = j.study
           WHERE j.state = ? AND s.state = ?)sql",
         v1::TRIAL_STATE_QUEUED, v1::STUDY_STATE_RUNNING);
-    figures.leases_held = One<std::int64_t>("SELECT count(*) FROM shares WHERE ending = 0");
+    figures.leases_held = impl_->One<std::int64_t>("SELECT count(*) FROM shares WHERE ending = 0");
     for (const auto& [state, count] :
-         Rows<v1::StudyState, std::int64_t>("SELECT state, count(*) FROM studies GROUP BY state"))
+         impl_->Rows<v1::StudyState, std::int64_t>("SELECT state, count(*) FROM studies GROUP BY state"))
       figures.studies[state] = count;
-    figures.used_bytes = BytesInUse();
-    if (file_.lock) {  // not in memory
-      figures.file_bytes = BytesOfFile(file_.path);
-      figures.log_bytes = BytesOfFile(file_.path + "-wal");
+    figures.used_bytes = impl_->BytesInUse();
+    if (impl_->file_.lock) {  // not in memory
+      figures.file_bytes = BytesOfFile(impl_->file_.path);
+      figures.log_bytes = BytesOfFile(impl_->file_.path + "-wal");
     }
     return figures;
   });

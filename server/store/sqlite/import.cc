@@ -50,7 +50,7 @@ absl::Status CheckCopy(const Store::StudyCopy& copy) {
 
 }  // namespace
 
-void SqliteStore::AddWorker(const std::string& worker) {
+void Store::Impl::AddWorker(const std::string& worker) {
   Execute(
       R"sql(
         INSERT OR IGNORE INTO workers (worker, boot_id, epoch, active, slots, registered_s, inventory, host)
@@ -58,7 +58,7 @@ void SqliteStore::AddWorker(const std::string& worker) {
       worker);
 }
 
-std::int64_t SqliteStore::AddEndedJob(std::int64_t study, std::int64_t trial, v1::TrialState state,
+std::int64_t Store::Impl::AddEndedJob(std::int64_t study, std::int64_t trial, v1::TrialState state,
                                       const std::string& message, const std::vector<AddedAttempt>& attempts) {
   std::int64_t last = 0;
   for (const AddedAttempt& each : attempts) last = std::max(last, each.attempt.number());
@@ -97,7 +97,7 @@ std::int64_t SqliteStore::AddEndedJob(std::int64_t study, std::int64_t trial, v1
   return job;
 }
 
-void SqliteStore::AddTrial(std::int64_t study, const v1::Trial& given) {
+void Store::Impl::AddTrial(std::int64_t study, const v1::Trial& given) {
   const std::int64_t number = ParseTrialName(given.name())->number;
   if (!given.reused_from().empty()) {
     v1::Trial trial = given;
@@ -139,9 +139,9 @@ void SqliteStore::AddTrial(std::int64_t study, const v1::Trial& given) {
   AddEndedJob(study, number, given.state(), given.message(), attempts);
 }
 
-absl::StatusOr<v1::Study> SqliteStore::ImportStudy(const StudyCopy& copy) {
+absl::StatusOr<v1::Study> Store::ImportStudy(const StudyCopy& copy) {
   AUTOCFG_RETURN_IF_ERROR(CheckCopy(copy));
-  return Write([&]() -> absl::StatusOr<v1::Study> {
+  return impl_->Write([&]() -> absl::StatusOr<v1::Study> {
     v1::Study study = copy.study;
     study.clear_name();
     study.clear_waiting();
@@ -151,27 +151,27 @@ absl::StatusOr<v1::Study> SqliteStore::ImportStudy(const StudyCopy& copy) {
       if (trial.reused_from().empty()) device_s += trial.measured().device_s();
       last = std::max(last, ParseTrialName(trial.name())->number);
     }
-    Execute(
+    impl_->Execute(
         R"sql(
           INSERT INTO studies (fingerprint, state, change, next_trial, wall_s, plan_cpu_s, study, reduced)
           VALUES (?, ?, ?, ?, ?, ?, ?, 1))sql",
-        study.fingerprint(), study.state(), Next("change"), last + 1, copy.usage.wall_s,
+        study.fingerprint(), study.state(), impl_->Next("change"), last + 1, copy.usage.wall_s,
         copy.usage.plan_cpu_s, study);
-    const std::int64_t id = db().getLastInsertRowid();
-    AddTurn(id, study);
-    if (copy.calibration) WriteCalibration(id, *copy.calibration, /*partial=*/false);
+    const std::int64_t id = impl_->db().getLastInsertRowid();
+    impl_->AddTurn(id, study);
+    if (copy.calibration) impl_->WriteCalibration(id, *copy.calibration, /*partial=*/false);
     // What the calibration and attempts without a result used.
     if (const double rest_s = copy.usage.device_s - device_s; rest_s > 0 || copy.calibration) {
-      AddedAttempt attempt;
+      Impl::AddedAttempt attempt;
       attempt.attempt.set_number(1);
       attempt.attempt.set_state(v1::TRIAL_STATE_MEASURED);
       attempt.workers = {kSomewhereElse};
       attempt.device_s = std::max(0.0, rest_s);
-      AddEndedJob(id, 0, copy.calibration ? v1::TRIAL_STATE_MEASURED : v1::TRIAL_STATE_CANCELLED, "",
-                  {attempt});
+      impl_->AddEndedJob(id, 0, copy.calibration ? v1::TRIAL_STATE_MEASURED : v1::TRIAL_STATE_CANCELLED, "",
+                         {attempt});
     }
-    for (const v1::Trial& trial : copy.trials) AddTrial(id, trial);
-    TouchStudy(id);
+    for (const v1::Trial& trial : copy.trials) impl_->AddTrial(id, trial);
+    impl_->Touch(id);
     study.set_name(StudyName(id));
     return study;
   });

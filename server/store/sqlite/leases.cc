@@ -28,18 +28,18 @@ bool CanTakeMore(const PlacementWorker& worker) {
 
 }  // namespace
 
-std::optional<double> SqliteStore::LatestExpiry(double limit_s, double now_s) {
+std::optional<double> Store::Impl::LatestExpiry(double limit_s, double now_s) {
   if (limit_s <= 0) return std::nullopt;
   return now_s + limit_s + kBeyondLimitSeconds;
 }
 
-std::int64_t SqliteStore::RanksOf(const std::vector<PlacedShare>& shares) {
+std::int64_t Store::Impl::RanksOf(const std::vector<PlacedShare>& shares) {
   std::int64_t ranks = 0;
   for (const PlacedShare& share : shares) ranks += share.ranks;
   return ranks;
 }
 
-void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shares,
+void Store::Impl::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shares,
                           const std::vector<WorkerSession>& sessions, double now_s, double duration_s,
                           std::vector<Lease>& leases) {
   Lease lease;
@@ -90,88 +90,86 @@ void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shar
       lease.key.study, now_s);
 }
 
-absl::StatusOr<Assignment> SqliteStore::LeaseJobs(const std::vector<WorkerSession>& waiting,
-                                                  const std::vector<WorkerSession>& live, double now_s,
-                                                  double duration_s, bool keeps) {
-  AUTOCFG_ASSIGN_OR_RETURN(const bool any, Read([&] { return AnyQueued(); }));
+absl::StatusOr<Assignment> Store::LeaseJobs(const std::vector<WorkerSession>& waiting,
+                                            const std::vector<WorkerSession>& live, double now_s,
+                                            double duration_s, bool keeps) {
+  AUTOCFG_ASSIGN_OR_RETURN(const bool any, impl_->Read([&] { return impl_->AnyQueued(); }));
   if (!any) return Assignment();
-  return Write([&] {
+  return impl_->Write([&] {
     Assignment assignment;
     std::vector<std::pair<std::int64_t, std::vector<PlacedShare>>> placed;  // by job
-    const std::vector<RunningShare> running = ReadRunningShares(db());
-    auto [workers, sessions] = ReadWorkersAtWork(waiting, live, running, now_s);
+    const std::vector<RunningShare> running = ReadRunningShares(impl_->db());
+    auto [workers, sessions] = impl_->ReadWorkersAtWork(waiting, live, running, now_s);
     {
       std::set<PlacementJob> cannot;  // start now, so neither can later ones that are equal
       int tried = 0;
-      FairQueue queue(db(), running, now_s);
+      FairQueue queue(impl_->db(), running, now_s);
       while (std::any_of(workers.begin(), workers.end(), CanTakeMore)) {
         const std::optional<QueuedJob> queued = queue.Next();
         if (!queued) break;
-        const PlacementJob job = ReadPlacementJob(*queued, now_s);
+        const PlacementJob job = impl_->ReadPlacementJob(*queued, now_s);
         if (cannot.contains(job)) continue;
-        if (OverQuota(queue, queued->owner, job)) {
+        if (impl_->OverQuota(queue, queued->owner, job)) {
           // Later jobs do not pass one that waits for the owner's others.
-          if (job.ranks <= limits_.devices) queue.SkipOwner();
+          if (job.ranks <= impl_->limits_.devices) queue.SkipOwner();
           continue;
         }
         Placement placement = Place(job, workers);
         if (!placement.shares.empty()) {
           Take(job, placement.shares, workers);
-          queue.Started(RanksOf(placement.shares));
+          queue.Started(impl_->RanksOf(placement.shares));
           placed.emplace_back(queued->job, std::move(placement.shares));
           continue;
         }
         cannot.insert(job);
         if (placement.able.empty()) continue;
         if (!assignment.waits)
-          assignment.waits = WaitingJob{queued->key, LatestEndOfLeases(running, now_s, duration_s)};
+          assignment.waits = WaitingJob{queued->key, impl_->LatestEndOfLeases(running, now_s, duration_s)};
         if (!keeps || KeepSlots(job, placement.able, now_s, workers) || ++tried < kMostTried) continue;
         for (PlacementWorker& worker : workers)
           worker.closed = worker.closed || worker.kept_from_s < std::numeric_limits<double>::infinity();
       }
     }
     for (const auto& [job, shares] : placed)
-      GiveOut(job, shares, sessions, now_s, duration_s, assignment.leases);
+      impl_->GiveOut(job, shares, sessions, now_s, duration_s, assignment.leases);
     return assignment;
   });
 }
 
-absl::Status SqliteStore::ReturnLease(const std::string& lease_id, std::int64_t fencing_token, double now_s) {
-  return Write([&] {
-    EndShares({ShareEnd::kWithdrawn, now_s, kNotArrived, /*used=*/false}, FoundBy::kLease,
-              "lease_id = ?5 AND fencing_token = ?6", lease_id, fencing_token);
+absl::Status Store::ReturnLease(const std::string& lease_id, std::int64_t fencing_token, double now_s) {
+  return impl_->Write([&] {
+    impl_->EndShares({ShareEnd::kWithdrawn, now_s, kNotArrived, /*used=*/false}, Impl::FoundBy::kLease,
+                     "lease_id = ?5 AND fencing_token = ?6", lease_id, fencing_token);
   });
 }
 
-absl::Status SqliteStore::KeepOnly(const WorkerSession& session, const std::vector<std::string>& held,
-                                   double now_s) {
-  AUTOCFG_ASSIGN_OR_RETURN(std::vector<std::string> gone, Read([&] {
-                             return All<std::string>(
-                                 R"sql(
+absl::Status Store::KeepOnly(const WorkerSession& session, const std::vector<std::string>& held,
+                             double now_s) {
+  AUTOCFG_ASSIGN_OR_RETURN(std::vector<std::string> gone, impl_->Read([&] {
+    return impl_->All<std::string>(
+        R"sql(
                                    SELECT lease_id
                                    FROM shares INDEXED BY running_shares
                                    WHERE ending = 0 AND worker = ? AND epoch = ?)sql",
-                                 session.worker, session.epoch);
-                           }));
+        session.worker, session.epoch);
+  }));
   const std::set<std::string> kept(held.begin(), held.end());
   std::erase_if(gone, [&](const std::string& lease) { return kept.contains(lease); });
   if (gone.empty()) return absl::OkStatus();
-  return Write([&] {
+  return impl_->Write([&] {
     for (const std::string& lease : gone) {
-      EndShares({ShareEnd::kWithdrawn, now_s, kNotArrived, /*used=*/false}, FoundBy::kLease,
-                "lease_id = ?5 AND worker = ?6 AND epoch = ?7", lease, session.worker, session.epoch);
+      impl_->EndShares({ShareEnd::kWithdrawn, now_s, kNotArrived, /*used=*/false}, Impl::FoundBy::kLease,
+                       "lease_id = ?5 AND worker = ?6 AND epoch = ?7", lease, session.worker, session.epoch);
     }
   });
 }
 
-absl::StatusOr<v1::LeaseCommand> SqliteStore::RenewLease(const std::string& worker,
-                                                         std::int64_t session_epoch,
-                                                         const std::string& lease_id,
-                                                         std::int64_t fencing_token, double now_s,
-                                                         double duration_s) {
+absl::StatusOr<v1::LeaseCommand> Store::RenewLease(const std::string& worker, std::int64_t session_epoch,
+                                                   const std::string& lease_id, std::int64_t fencing_token,
+                                                   double now_s, double duration_s) {
   // In memory: a synced commit for each renewal would be most of what the disk has to do.
-  return Read([&]() -> absl::StatusOr<v1::LeaseCommand> {
-    const auto row = Find<bool, bool, double, std::optional<double>>(
+  return impl_->Read([&]() -> absl::StatusOr<v1::LeaseCommand> {
+    const auto row = impl_->Find<bool, bool, double, std::optional<double>>(
         R"sql(
           SELECT a.stopping, w.draining, s.expires_s, s.latest_s
           FROM shares s
@@ -188,13 +186,13 @@ absl::StatusOr<v1::LeaseCommand> SqliteStore::RenewLease(const std::string& work
     if (stopping) return v1::LEASE_COMMAND_CANCEL;
     double expires_s = std::max(now_s + duration_s, stored_s);
     if (latest_s) expires_s = std::min(expires_s, *latest_s);
-    Renewal& renewal = renewals_[lease_id];
+    Impl::Renewal& renewal = impl_->renewals_[lease_id];
     renewal = {.expires_s = std::max(expires_s, renewal.expires_s), .stored_s = stored_s};
     return draining ? v1::LEASE_COMMAND_DRAIN : v1::LEASE_COMMAND_CONTINUE;
   });
 }
 
-void SqliteStore::WriteRenewals(double stored_until_s) {
+void Store::Impl::WriteRenewals(double stored_until_s) {
   for (const auto& [lease, renewal] : renewals_) {
     if (renewal.stored_s > stored_until_s) continue;
     Execute("UPDATE shares SET expires_s = ?1 WHERE lease_id = ?2 AND ending = 0 AND expires_s < ?1",
@@ -203,19 +201,19 @@ void SqliteStore::WriteRenewals(double stored_until_s) {
   }
 }
 
-absl::StatusOr<int> SqliteStore::GrantAnew(double now_s, double duration_s) {
-  return Write([&] {
-    WriteRenewals(std::numeric_limits<double>::infinity());
+absl::StatusOr<int> Store::GrantAnew(double now_s, double duration_s) {
+  return impl_->Write([&] {
+    impl_->WriteRenewals(std::numeric_limits<double>::infinity());
     // Both right sides read the values from before.
-    return Execute(
+    return impl_->Execute(
         "UPDATE shares SET expires_s = ?1, latest_s = latest_s + (?1 - expires_s) WHERE ending = 0",
         now_s + duration_s);
   });
 }
 
-absl::StatusOr<std::vector<std::string>> SqliteStore::LeasesToStop() {
-  return Read([&] {
-    return All<std::string>(
+absl::StatusOr<std::vector<std::string>> Store::LeasesToStop() {
+  return impl_->Read([&] {
+    return impl_->All<std::string>(
         R"sql(
           SELECT s.lease_id
           FROM attempts a
@@ -225,9 +223,9 @@ absl::StatusOr<std::vector<std::string>> SqliteStore::LeasesToStop() {
   });
 }
 
-absl::StatusOr<std::vector<std::string>> SqliteStore::WorkersOn(std::int64_t study) {
-  return Read([&] {
-    return All<std::string>(
+absl::StatusOr<std::vector<std::string>> Store::WorkersOn(std::int64_t study) {
+  return impl_->Read([&] {
+    return impl_->All<std::string>(
         R"sql(
           SELECT DISTINCT s.worker
           FROM shares s
@@ -238,10 +236,9 @@ absl::StatusOr<std::vector<std::string>> SqliteStore::WorkersOn(std::int64_t stu
   });
 }
 
-absl::StatusOr<ShareOfAttempt> SqliteStore::FindShare(const std::string& lease_id,
-                                                      std::int64_t fencing_token) {
-  return Read([&]() -> absl::StatusOr<ShareOfAttempt> {
-    auto row = Find<std::int64_t, std::int64_t, std::int64_t, std::int64_t, int, int, int, bool, bool>(
+absl::StatusOr<ShareOfAttempt> Store::FindShare(const std::string& lease_id, std::int64_t fencing_token) {
+  return impl_->Read([&]() -> absl::StatusOr<ShareOfAttempt> {
+    auto row = impl_->Find<std::int64_t, std::int64_t, std::int64_t, std::int64_t, int, int, int, bool, bool>(
         R"sql(
           SELECT j.study, j.trial, s.job, s.attempt, s.first_rank, s.ranks,
               (SELECT SUM(t.ranks) FROM shares t WHERE t.job = s.job AND t.attempt = s.attempt),
@@ -258,45 +255,44 @@ absl::StatusOr<ShareOfAttempt> SqliteStore::FindShare(const std::string& lease_i
   });
 }
 
-absl::StatusOr<std::vector<EndedLease>> SqliteStore::ExpireLeases(double now_s) {
-  return Write([&] {
-    WriteRenewals(now_s);
-    auto ended =
-        EndShares({.end = ShareEnd::kLost,
-                   .now_s = now_s,
-                   .message = "the worker kept its lease beyond the job's time limit and reported nothing",
-                   .expired = true},
-                  FoundBy::kExpiry, "expires_s <= ?5 AND expires_s >= latest_s", now_s);
-    const auto silent =
-        EndShares({.end = ShareEnd::kLost,
-                   .now_s = now_s,
-                   .message = "the worker did not renew its lease; check the worker's host and network",
-                   .expired = true},
-                  FoundBy::kExpiry, "expires_s <= ?5", now_s);
+absl::StatusOr<std::vector<EndedLease>> Store::ExpireLeases(double now_s) {
+  return impl_->Write([&] {
+    impl_->WriteRenewals(now_s);
+    auto ended = impl_->EndShares(
+        {.end = ShareEnd::kLost,
+         .now_s = now_s,
+         .message = "the worker kept its lease beyond the job's time limit and reported nothing",
+         .expired = true},
+        Impl::FoundBy::kExpiry, "expires_s <= ?5 AND expires_s >= latest_s", now_s);
+    const auto silent = impl_->EndShares(
+        {.end = ShareEnd::kLost,
+         .now_s = now_s,
+         .message = "the worker did not renew its lease; check the worker's host and network",
+         .expired = true},
+        Impl::FoundBy::kExpiry, "expires_s <= ?5", now_s);
     ended.insert(ended.end(), silent.begin(), silent.end());
     return ended;
   });
 }
 
-absl::StatusOr<std::vector<EndedLease>> SqliteStore::WithdrawExpired(double now_s) {
-  return Write([&] {
-    WriteRenewals(now_s);
-    return EndShares({.end = ShareEnd::kWithdrawn,
-                      .now_s = now_s,
-                      .message = "its lease expired while no coordinator was running"},
-                     FoundBy::kExpiry, "expires_s <= ?5", now_s);
+absl::StatusOr<std::vector<EndedLease>> Store::WithdrawExpired(double now_s) {
+  return impl_->Write([&] {
+    impl_->WriteRenewals(now_s);
+    return impl_->EndShares({.end = ShareEnd::kWithdrawn,
+                             .now_s = now_s,
+                             .message = "its lease expired while no coordinator was running"},
+                            Impl::FoundBy::kExpiry, "expires_s <= ?5", now_s);
   });
 }
 
-absl::StatusOr<std::vector<EndedLease>> SqliteStore::LoseGangShares(const WorkerSession& session,
-                                                                    const std::string& message,
-                                                                    double now_s) {
-  return Write([&] {
+absl::StatusOr<std::vector<EndedLease>> Store::LoseGangShares(const WorkerSession& session,
+                                                              const std::string& message, double now_s) {
+  return impl_->Write([&] {
     constexpr const char* kOfGangs = R"sql(
       worker = ?5 AND epoch = ?6 AND
         (SELECT count(*) FROM shares t WHERE t.job = shares.job AND t.attempt = shares.attempt) > 1)sql";
-    return EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = message}, FoundBy::kWorker, kOfGangs,
-                     session.worker, session.epoch);
+    return impl_->EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = message},
+                            Impl::FoundBy::kWorker, kOfGangs, session.worker, session.epoch);
   });
 }
 

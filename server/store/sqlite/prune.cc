@@ -18,7 +18,7 @@ absl::Status DryRun() { return absl::CancelledError("a dry run"); }
 
 }  // namespace
 
-std::vector<SqliteStore::EndedStudy> SqliteStore::ReadEnded() {
+std::vector<Store::Impl::EndedStudy> Store::Impl::ReadEnded() {
   static_assert(kStudyEndStates.size() == 3, "one parameter of the query each");
   std::vector<EndedStudy> ended;
   for (const auto& [id, study, reduced] :
@@ -35,13 +35,13 @@ std::vector<SqliteStore::EndedStudy> SqliteStore::ReadEnded() {
   return ended;
 }
 
-std::int64_t SqliteStore::BytesInUse() {
+std::int64_t Store::Impl::BytesInUse() {
   return (db().execAndGet("PRAGMA page_count").getInt64() -
           db().execAndGet("PRAGMA freelist_count").getInt64()) *
          db().execAndGet("PRAGMA page_size").getInt64();
 }
 
-void SqliteStore::ForgetReports(std::int64_t study) {
+void Store::Impl::ForgetReports(std::int64_t study) {
   Execute(
       R"sql(
         DELETE FROM requests INDEXED BY reports_by_lease
@@ -53,7 +53,7 @@ void SqliteStore::ForgetReports(std::int64_t study) {
       study);
 }
 
-void SqliteStore::ReduceStudy(std::int64_t id) {
+void Store::Impl::ReduceStudy(std::int64_t id) {
   ForgetReports(id);
   Execute(
       R"sql(
@@ -70,14 +70,14 @@ void SqliteStore::ReduceStudy(std::int64_t id) {
   Execute("UPDATE turns SET bytes = NULL WHERE study = ?", id);
 }
 
-void SqliteStore::EraseStudy(std::int64_t id) {
-  TouchStudy(id);
+void Store::Impl::EraseStudy(std::int64_t id) {
+  Touch(id);
   change_.work = true;
   ForgetReports(id);
   Execute("DELETE FROM studies WHERE id = ?", id);
 }
 
-bool SqliteStore::PruneRows(const RetentionLimits& limits, double now_s, Pruned& pruned) {
+bool Store::Impl::PruneRows(const RetentionLimits& limits, double now_s, Pruned& pruned) {
   Execute("UPDATE workers SET gone_s = ? WHERE active = 0 AND gone_s IS NULL", now_s);
   if (limits.workers_s > 0) {
     pruned.workers += Execute(
@@ -109,64 +109,49 @@ bool SqliteStore::PruneRows(const RetentionLimits& limits, double now_s, Pruned&
   return seen == kRequestsPerStep || gone == kRequestsPerStep;
 }
 
-absl::Status SqliteStore::PruneInSteps(const RetentionLimits& limits, double now_s, Pruned& pruned,
+absl::Status Store::Impl::PruneInSteps(const RetentionLimits& limits, double now_s, Pruned& pruned,
                                        const std::function<absl::Status(const PruneStep&)>& run) {
   std::vector<EndedStudy> ended;
-  absl::Status status = run([&] {
+  AUTOCFG_RETURN_IF_ERROR(run([&] {
     pruned.bytes_before = BytesInUse();
     ended = ReadEnded();
-    return absl::OkStatus();
-  });
-  if (!status.ok()) return status;
+  }));
   for (bool more = true; more;) {
-    status = run([&] {
-      more = PruneRows(limits, now_s, pruned);
-      return absl::OkStatus();
-    });
-    if (!status.ok()) return status;
+    AUTOCFG_RETURN_IF_ERROR(run([&] { more = PruneRows(limits, now_s, pruned); }));
   }
   // The study may have been deleted since it was read; an ended one does not change its state.
   const auto reduce = [&](EndedStudy& study) {
     study.reduced = true;
     return run([&, id = study.id] {
-      if (!CheckStudy(id).ok()) return absl::OkStatus();
+      if (!CheckStudy(id).ok()) return;
       ReduceStudy(id);
       pruned.reduced.push_back(id);
-      return absl::OkStatus();
     });
   };
   const auto erase = [&](const EndedStudy& study) {
     return run([&, id = study.id] {
-      if (!CheckStudy(id).ok()) return absl::OkStatus();
+      if (!CheckStudy(id).ok()) return;
       EraseStudy(id);
       std::erase(pruned.reduced, id);
       pruned.deleted.push_back(id);
-      return absl::OkStatus();
     });
   };
   std::vector<EndedStudy> kept;
   for (std::size_t i = 0; i < ended.size(); ++i) {
     const bool old = limits.studies_s > 0 && ended[i].end_s < now_s - limits.studies_s;
     const bool surplus = limits.studies > 0 && static_cast<std::int64_t>(ended.size() - i) > limits.studies;
-    if (old || surplus) {
-      if (!ended[i].has_result) {
-        if (status = erase(ended[i]); !status.ok()) return status;
-        continue;
-      }
-      if (!ended[i].reduced) {
-        if (status = reduce(ended[i]); !status.ok()) return status;
-      }
+    if ((old || surplus) && !ended[i].has_result) {
+      AUTOCFG_RETURN_IF_ERROR(erase(ended[i]));
+      continue;
+    }
+    if ((old || surplus) && !ended[i].reduced) {
+      AUTOCFG_RETURN_IF_ERROR(reduce(ended[i]));
     }
     kept.push_back(ended[i]);
   }
   const auto too_large = [&]() -> absl::StatusOr<bool> {
-    bool large = false;
-    AUTOCFG_RETURN_IF_ERROR(run([&] {
-      pruned.bytes_after = BytesInUse();
-      large = limits.bytes > 0 && pruned.bytes_after > limits.bytes;
-      return absl::OkStatus();
-    }));
-    return large;
+    AUTOCFG_RETURN_IF_ERROR(run([&] { pruned.bytes_after = BytesInUse(); }));
+    return limits.bytes > 0 && pruned.bytes_after > limits.bytes;
   };
   const auto while_too_large = [&](const auto& applies, const auto& act) -> absl::Status {
     for (EndedStudy& study : kept) {
@@ -177,49 +162,49 @@ absl::Status SqliteStore::PruneInSteps(const RetentionLimits& limits, double now
     }
     return absl::OkStatus();
   };
-  if (status = while_too_large([](const EndedStudy& study) { return !study.reduced; }, reduce); !status.ok())
-    return status;
-  if (status = while_too_large([](const EndedStudy& study) { return !study.has_result; }, erase);
-      !status.ok()) {
-    return status;
-  }
-  if (status = while_too_large([](const EndedStudy& study) { return study.has_result; }, erase); !status.ok())
-    return status;
+  AUTOCFG_RETURN_IF_ERROR(while_too_large([](const EndedStudy& study) { return !study.reduced; }, reduce));
+  AUTOCFG_RETURN_IF_ERROR(while_too_large([](const EndedStudy& study) { return !study.has_result; }, erase));
+  AUTOCFG_RETURN_IF_ERROR(while_too_large([](const EndedStudy& study) { return study.has_result; }, erase));
   return too_large().status();
 }
 
-absl::StatusOr<Pruned> SqliteStore::Prune(const RetentionLimits& limits, double now_s, bool dry_run) {
+absl::StatusOr<Pruned> Store::Prune(const RetentionLimits& limits, double now_s, bool dry_run) {
   Pruned pruned;
   if (!dry_run) {
-    AUTOCFG_RETURN_IF_ERROR(
-        PruneInSteps(limits, now_s, pruned, [this](const PruneStep& step) { return Write(step); }));
+    AUTOCFG_RETURN_IF_ERROR(impl_->PruneInSteps(
+        limits, now_s, pruned, [this](const Impl::PruneStep& step) { return impl_->Write(step); }));
     return pruned;
   }
   // One transaction that is rolled back.
-  absl::Status status = Write([&]() -> absl::Status {
-    absl::Status done = PruneInSteps(limits, now_s, pruned, [](const PruneStep& step) { return step(); });
-    return done.ok() ? DryRun() : done;
+  const absl::Status status = impl_->Write([&]() -> absl::Status {
+    AUTOCFG_RETURN_IF_ERROR(impl_->PruneInSteps(limits, now_s, pruned, [](const Impl::PruneStep& step) {
+      step();
+      return absl::OkStatus();
+    }));
+    return DryRun();
   });
   if (status != DryRun()) return status;
   return pruned;
 }
 
-absl::StatusOr<bool> SqliteStore::GiveBackSpace(bool all) {
+absl::StatusOr<bool> Store::GiveBackSpace(bool all) {
   constexpr int kIncremental = 2;
-  const auto incremental = [this] { return db().execAndGet("PRAGMA auto_vacuum").getInt() == kIncremental; };
+  const auto incremental = [this] {
+    return impl_->db().execAndGet("PRAGMA auto_vacuum").getInt() == kIncremental;
+  };
   bool small_steps = false;
-  absl::StatusOr<bool> more = Write([&]() -> absl::StatusOr<bool> {
+  absl::StatusOr<bool> more = impl_->Write([&]() -> absl::StatusOr<bool> {
     small_steps = incremental();
-    const std::int64_t unused = db().execAndGet("PRAGMA freelist_count").getInt64();
+    const std::int64_t unused = impl_->db().execAndGet("PRAGMA freelist_count").getInt64();
     if (!small_steps || unused == 0) return false;
-    db().exec(fmt::format("PRAGMA incremental_vacuum({})",
-                          all ? unused : std::min<std::int64_t>(unused, kPagesGivenBack)));
+    impl_->db().exec(fmt::format("PRAGMA incremental_vacuum({})",
+                                 all ? unused : std::min<std::int64_t>(unused, kPagesGivenBack)));
     return !all && unused > kPagesGivenBack;
   });
   if (!more.ok() || small_steps || !all) return more;
-  return Read([this]() -> absl::StatusOr<bool> {  // outside a transaction
-    db().exec("PRAGMA auto_vacuum = INCREMENTAL");
-    db().exec("VACUUM");
+  return impl_->Read([this]() -> absl::StatusOr<bool> {  // outside a transaction
+    impl_->db().exec("PRAGMA auto_vacuum = INCREMENTAL");
+    impl_->db().exec("VACUUM");
     return false;
   });
 }

@@ -26,12 +26,12 @@ constexpr double kWithoutLimitSeconds = 600;  // what is taken to be left of a j
 
 }  // namespace
 
-bool SqliteStore::AnyQueued() {
+bool Store::Impl::AnyQueued() {
   return Find<int>("SELECT 1 FROM turns INDEXED BY ready_turns WHERE running = 1 AND queued > 0 LIMIT 1")
       .has_value();
 }
 
-double SqliteStore::LatestEndOfLeases(const std::vector<RunningShare>& running, double now_s,
+double Store::Impl::LatestEndOfLeases(const std::vector<RunningShare>& running, double now_s,
                                       double duration_s) {
   double latest_s = now_s + duration_s;
   for (const RunningShare& share : running)
@@ -40,7 +40,7 @@ double SqliteStore::LatestEndOfLeases(const std::vector<RunningShare>& running, 
 }
 
 // Returns the current sessions among those given, by name.
-SqliteStore::WorkersAtWork SqliteStore::ReadWorkersAtWork(const std::vector<WorkerSession>& waiting,
+Store::Impl::WorkersAtWork Store::Impl::ReadWorkersAtWork(const std::vector<WorkerSession>& waiting,
                                                           const std::vector<WorkerSession>& live,
                                                           const std::vector<RunningShare>& running,
                                                           double now_s) {
@@ -75,7 +75,7 @@ SqliteStore::WorkersAtWork SqliteStore::ReadWorkersAtWork(const std::vector<Work
   return at_work;
 }
 
-PlacementJob SqliteStore::ReadPlacementJob(const QueuedJob& queued, double now_s) {
+PlacementJob Store::Impl::ReadPlacementJob(const QueuedJob& queued, double now_s) {
   PlacementJob job;
   job.ranks = queued.ranks;
   if (queued.fewer_ranks && limits_.devices > 0) job.ranks = std::min(job.ranks, limits_.devices);
@@ -108,18 +108,18 @@ PlacementJob SqliteStore::ReadPlacementJob(const QueuedJob& queued, double now_s
   return job;
 }
 
-bool SqliteStore::OverQuota(const FairQueue& queue, const std::string& owner, const PlacementJob& job) const {
+bool Store::Impl::OverQuota(const FairQueue& queue, const std::string& owner, const PlacementJob& job) const {
   return limits_.devices > 0 && queue.RanksOf(owner) + job.ranks > limits_.devices;
 }
 
-absl::StatusOr<std::vector<WaitingStudy>> SqliteStore::WaitingStudies(
-    const std::vector<WorkerSession>& waiting, const std::vector<WorkerSession>& live, double now_s,
-    bool keeps) {
-  return Read([&] {
+absl::StatusOr<std::vector<WaitingStudy>> Store::WaitingStudies(const std::vector<WorkerSession>& waiting,
+                                                                const std::vector<WorkerSession>& live,
+                                                                double now_s, bool keeps) {
+  return impl_->Read([&] {
     std::vector<WaitingStudy> waits;
-    if (!AnyQueued()) return waits;
-    const std::vector<RunningShare> running = ReadRunningShares(db());
-    auto [workers, sessions] = ReadWorkersAtWork(waiting, live, running, now_s);
+    if (!impl_->AnyQueued()) return waits;
+    const std::vector<RunningShare> running = ReadRunningShares(impl_->db());
+    auto [workers, sessions] = impl_->ReadWorkersAtWork(waiting, live, running, now_s);
     std::map<std::string, std::set<std::int64_t>> run_on;  // studies by the worker that runs a job of theirs
     std::set<std::int64_t> at_work;
     for (const RunningShare& share : running) {
@@ -130,25 +130,25 @@ absl::StatusOr<std::vector<WaitingStudy>> SqliteStore::WaitingStudies(
     std::set<std::int64_t> seen;
     std::set<PlacementJob> cannot;  // start now, so neither can later ones that are equal
     std::set<std::string> skipped;  // owners of whom a job waits for their others
-    FairQueue queue(db(), running, now_s);
+    FairQueue queue(impl_->db(), running, now_s);
     while (const std::optional<QueuedJob> queued = queue.Next()) {
       const JobKey& key = queued->key;
       const bool oldest = seen.insert(key.study).second;
-      const PlacementJob job = ReadPlacementJob(*queued, now_s);
+      const PlacementJob job = impl_->ReadPlacementJob(*queued, now_s);
       if (!oldest && cannot.contains(job)) continue;
-      if (skipped.contains(queued->owner) || OverQuota(queue, queued->owner, job)) {
-        const bool never = job.ranks > limits_.devices;
+      if (skipped.contains(queued->owner) || impl_->OverQuota(queue, queued->owner, job)) {
+        const bool never = job.ranks > impl_->limits_.devices;
         if (!never) skipped.insert(queued->owner);
         if (oldest && (never || !at_work.contains(key.study))) {
           waits.push_back({key, never ? WaitingStudy::Why::kNobody : WaitingStudy::Why::kQuota,
-                           WhyQuota(queued->owner, limits_, job.ranks, queue.RanksOf(queued->owner))});
+                           WhyQuota(queued->owner, impl_->limits_, job.ranks, queue.RanksOf(queued->owner))});
         }
         continue;
       }
       const Placement placement = Place(job, workers);
       if (!placement.shares.empty()) {
         Take(job, placement.shares, workers);
-        queue.Started(RanksOf(placement.shares));
+        queue.Started(impl_->RanksOf(placement.shares));
         continue;
       }
       cannot.insert(job);

@@ -39,7 +39,7 @@ bool IsOf(const std::string& subject, const v1::ReportTrialRequest& report) {
 
 }  // namespace
 
-std::string SqliteStore::RejectionOf(const v1::ReportTrialRequest& report) {
+std::string Store::Impl::RejectionOf(const v1::ReportTrialRequest& report) {
   if (RequestIdTaken(report.request_id()))
     return fmt::format("request_id {} was used for another request, or with different content",
                        report.request_id());
@@ -64,7 +64,7 @@ std::string SqliteStore::RejectionOf(const v1::ReportTrialRequest& report) {
   return "";
 }
 
-absl::Status SqliteStore::RecordReport(const v1::ReportTrialRequest& report, double now_s) {
+absl::Status Store::Impl::RecordReport(const v1::ReportTrialRequest& report, double now_s) {
   auto [job, asked, held_s, stopping] =  // held_s: rank-seconds
       One<std::int64_t, v1::Job, double, bool>(
           R"sql(
@@ -109,41 +109,41 @@ absl::Status SqliteStore::RecordReport(const v1::ReportTrialRequest& report, dou
   return absl::OkStatus();
 }
 
-absl::Status SqliteStore::Report(const v1::ReportTrialRequest& report, double now_s) {
+absl::Status Store::Report(const v1::ReportTrialRequest& report, double now_s) {
   // A rejection is itself stored, so it is a result of the transaction and not an error.
-  AUTOCFG_ASSIGN_OR_RETURN(
-      const std::string rejection, Write([&]() -> absl::StatusOr<std::string> {
-        const auto known = FindRequest(report.request_id(), kReport);
-        if (known && IsOf(*known, report)) return "";
-        std::string reason = RejectionOf(report);
-        if (reason.empty()) {
-          AUTOCFG_RETURN_IF_ERROR(RecordReport(report, now_s));
-          return reason;
-        }
-        Execute(
-            R"sql(
+  AUTOCFG_ASSIGN_OR_RETURN(const std::string rejection, impl_->Write([&]() -> absl::StatusOr<std::string> {
+    const auto known = impl_->FindRequest(report.request_id(), kReport);
+    if (known && IsOf(*known, report)) return "";
+    std::string reason = impl_->RejectionOf(report);
+    if (reason.empty()) {
+      AUTOCFG_RETURN_IF_ERROR(impl_->RecordReport(report, now_s));
+      return reason;
+    }
+    impl_->Execute(
+        R"sql(
               INSERT INTO refused_reports
                 (received_s, worker, epoch, lease_id, fencing_token, attempt, request_id, outcome, reason)
               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?))sql",
-            now_s, report.worker(), report.session_epoch(), report.lease_id(), report.fencing_token(),
-            report.attempt(), report.request_id(), report.outcome(), reason);
-        ++commit_.reports_rejected;
-        // The table of rejected reports kept its first name.
-        Execute("DELETE FROM refused_reports WHERE id <= last_insert_rowid() - ?", kept_rejections_);
-        return reason;
-      }));
+        now_s, report.worker(), report.session_epoch(), report.lease_id(), report.fencing_token(),
+        report.attempt(), report.request_id(), report.outcome(), reason);
+    ++impl_->commit_.reports_rejected;
+    // The table of rejected reports kept its first name.
+    impl_->Execute("DELETE FROM refused_reports WHERE id <= last_insert_rowid() - ?",
+                   impl_->kept_rejections_);
+    return reason;
+  }));
   if (!rejection.empty()) return absl::FailedPreconditionError("the report is rejected: " + rejection);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::int64_t> SqliteStore::RejectedReports() {
-  return Read([&] { return One<std::int64_t>("SELECT count(*) FROM refused_reports"); });
+absl::StatusOr<std::int64_t> Store::RejectedReports() {
+  return impl_->Read([&] { return impl_->One<std::int64_t>("SELECT count(*) FROM refused_reports"); });
 }
 
-absl::Status SqliteStore::AppendLog(const std::string& lease_id, std::int64_t fencing_token,
-                                    const std::string& text) {
-  return Write([&]() -> absl::Status {
-    const auto row = Find<std::int64_t, std::int64_t>(
+absl::Status Store::AppendLog(const std::string& lease_id, std::int64_t fencing_token,
+                              const std::string& text) {
+  return impl_->Write([&]() -> absl::Status {
+    const auto row = impl_->Find<std::int64_t, std::int64_t>(
         "SELECT job, attempt FROM shares WHERE lease_id = ? AND fencing_token = ? AND ending = 0", lease_id,
         fencing_token);
     if (!row) {
@@ -151,7 +151,7 @@ absl::Status SqliteStore::AppendLog(const std::string& lease_id, std::int64_t fe
           fmt::format("lease {} is not held any more; its log is rejected", lease_id));
     }
     const auto [job, attempt] = *row;
-    const auto kept = One<std::int64_t>(
+    const auto kept = impl_->One<std::int64_t>(
         R"sql(
           SELECT IFNULL(SUM(length(CAST(text AS BLOB))), 0)
           FROM trial_logs
@@ -161,17 +161,17 @@ absl::Status SqliteStore::AppendLog(const std::string& lease_id, std::int64_t fe
       return absl::ResourceExhaustedError(
           fmt::format("the log of lease {} is full: {} bytes are kept", lease_id, kMaxLogBytesPerAttempt));
     }
-    Execute("INSERT INTO trial_logs (job, attempt, text) VALUES (?, ?, ?)", job, attempt, text);
+    impl_->Execute("INSERT INTO trial_logs (job, attempt, text) VALUES (?, ?, ?)", job, attempt, text);
     return absl::OkStatus();
   });
 }
 
-absl::StatusOr<v1::TrialLog> SqliteStore::TrialLog(std::int64_t study, std::int64_t number,
-                                                   std::int64_t attempt, std::size_t most_bytes) {
-  return Read([&]() -> absl::StatusOr<v1::TrialLog> {
+absl::StatusOr<v1::TrialLog> Store::TrialLog(std::int64_t study, std::int64_t number, std::int64_t attempt,
+                                             std::size_t most_bytes) {
+  return impl_->Read([&]() -> absl::StatusOr<v1::TrialLog> {
     v1::TrialLog log;
     log.set_trial(JobName(study, number));
-    const auto last = Find<std::int64_t, std::int64_t>(
+    const auto last = impl_->Find<std::int64_t, std::int64_t>(
         R"sql(
           SELECT j.id, COALESCE(MAX(a.number), 0)
           FROM jobs j
@@ -191,7 +191,7 @@ absl::StatusOr<v1::TrialLog> SqliteStore::TrialLog(std::int64_t study, std::int6
                                      : fmt::format("{} has no attempt {}", log.trial(), attempt));
     }
     std::string text;
-    for (const std::string& part : Rows<std::string>(
+    for (const std::string& part : impl_->Rows<std::string>(
              "SELECT text FROM trial_logs WHERE job = ? AND attempt = ? ORDER BY id", job, log.attempt()))
       text += part;
     const std::size_t all = text.size();

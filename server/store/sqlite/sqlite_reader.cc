@@ -103,7 +103,7 @@ absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStoreReadOnly(const std::string
   } catch (const SQLite::Exception& exception) {
     return StatusOf(exception, file.path);
   }
-  return std::make_unique<SqliteStore>(std::move(file), SqliteOptions{});
+  return std::make_unique<Store>(std::make_unique<Store::Impl>(std::move(file), SqliteOptions{}));
 }
 
 }  // namespace autocfg::server

@@ -23,15 +23,31 @@ constexpr std::size_t kMostTogether = 64;  // writes in a transaction, so that n
 absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStore(const std::string& path,
                                                        const SqliteOptions& options) {
   AUTOCFG_ASSIGN_OR_RETURN(auto file, OpenSqliteFile(path, options.max_pages));
-  return std::make_unique<SqliteStore>(std::move(file), options);
+  return std::make_unique<Store>(std::make_unique<Store::Impl>(std::move(file), options));
 }
 
 absl::StatusOr<std::unique_ptr<Store>> OpenMemoryStore(const SqliteOptions& options) {
   AUTOCFG_ASSIGN_OR_RETURN(auto file, OpenSqliteMemory(options.max_pages));
-  return std::make_unique<SqliteStore>(std::move(file), options);
+  return std::make_unique<Store>(std::make_unique<Store::Impl>(std::move(file), options));
 }
 
-void SqliteStore::CommitInTurn(PendingWrite& write) {
+Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Store::~Store() = default;
+
+void Store::OnChange(std::function<void(const StoreChange&)> listener) {
+  impl_->listener_ = std::move(listener);
+}
+
+void Store::OnCommit(std::function<void(const StoreCommit&)> listener) {
+  impl_->commit_listener_ = std::move(listener);
+}
+
+absl::Status Store::Health() {
+  absl::MutexLock lock(&impl_->mutex_);
+  return impl_->health_;
+}
+
+void Store::Impl::CommitInTurn(PendingWrite& write) {
   turns_mutex_.Lock();
   turns_.push_back(&write);
   while (true) {
@@ -59,7 +75,7 @@ void SqliteStore::CommitInTurn(PendingWrite& write) {
   turns_mutex_.Unlock();
 }
 
-void SqliteStore::CommitTogether(const std::vector<PendingWrite*>& writes) {
+void Store::Impl::CommitTogether(const std::vector<PendingWrite*>& writes) {
   bool failed = false;
   try {
     const int before = db().getTotalChanges();
@@ -112,7 +128,7 @@ void SqliteStore::CommitTogether(const std::vector<PendingWrite*>& writes) {
   }
 }
 
-void SqliteStore::RunInSavepoint(PendingWrite& write) {
+void Store::Impl::RunInSavepoint(PendingWrite& write) {
   db().exec("SAVEPOINT write");
   try {
     Run(write);
@@ -124,7 +140,7 @@ void SqliteStore::RunInSavepoint(PendingWrite& write) {
   db().exec("RELEASE write");
 }
 
-void SqliteStore::Run(PendingWrite& write) {
+void Store::Impl::Run(PendingWrite& write) {
   change_ = {};
   commit_ = {};
   written_renewals_.clear();
@@ -137,67 +153,60 @@ void SqliteStore::Run(PendingWrite& write) {
   write.renewals = std::move(written_renewals_);
 }
 
-void SqliteStore::Fail(const std::vector<PendingWrite*>& writes, const absl::Status& failure) {
+void Store::Impl::Fail(const std::vector<PendingWrite*>& writes, const absl::Status& failure) {
   for (PendingWrite* write : writes) {
     write->commits = false;
     if (!write->refused && write->failure.ok()) write->failure = failure;
   }
 }
 
-std::int64_t SqliteStore::Next(const char* counter) {
+std::int64_t Store::Impl::Next(const char* counter) {
   return One<std::int64_t>("UPDATE counters SET value = value + 1 WHERE name = ? RETURNING value", counter);
 }
 
-void SqliteStore::TouchStudy(std::int64_t id) {
-  Execute("UPDATE studies SET change = ? WHERE id = ?", Next("change"), id);
-  change_.studies.push_back(id);
-}
-
-void SqliteStore::TouchTrial(std::int64_t study, std::int64_t trial) {
+void Store::Impl::Touch(std::int64_t study, std::int64_t trial) {
   const std::int64_t change = Next("change");
   if (trial > 0) Execute("UPDATE trials SET change = ? WHERE study = ? AND number = ?", change, study, trial);
   Execute("UPDATE studies SET change = ? WHERE id = ?", change, study);
   change_.studies.push_back(study);
 }
 
-void SqliteStore::SetTrialState(std::int64_t study, std::int64_t trial, v1::TrialState state,
+void Store::Impl::SetTrialState(std::int64_t study, std::int64_t trial, v1::TrialState state,
                                 const std::string& message) {
-  const std::int64_t change = Next("change");
-  Execute("UPDATE trials SET state = ?, message = ?, change = ? WHERE study = ? AND number = ?", state,
-          message, change, study, trial);
-  Execute("UPDATE studies SET change = ? WHERE id = ?", change, study);
-  change_.studies.push_back(study);
+  Execute("UPDATE trials SET state = ?, message = ? WHERE study = ? AND number = ?", state, message, study,
+          trial);
+  Touch(study, trial);
   if (IsEnd(state)) commit_.trials_ended.push_back(state);
 }
 
-void SqliteStore::SetJobState(std::int64_t job, std::int64_t study, std::int64_t trial, v1::TrialState state,
+void Store::Impl::SetJobState(std::int64_t job, std::int64_t study, std::int64_t trial, v1::TrialState state,
                               const std::string& message) {
   Execute("UPDATE jobs SET state = ?, message = ? WHERE id = ?", state, message, job);
   change_.work = true;
   if (trial > 0) {
     SetTrialState(study, trial, state, message);
   } else {
-    TouchStudy(study);
+    Touch(study);
   }
 }
 
-std::optional<std::string> SqliteStore::FindRequest(const std::string& request_id, const std::string& kind) {
+std::optional<std::string> Store::Impl::FindRequest(const std::string& request_id, const std::string& kind) {
   if (request_id.empty()) return std::nullopt;
   return Find<std::string>("SELECT subject FROM requests WHERE request_id = ? AND kind = ?", request_id,
                            kind);
 }
 
-bool SqliteStore::RequestIdTaken(const std::string& request_id) {
+bool Store::Impl::RequestIdTaken(const std::string& request_id) {
   return !request_id.empty() &&
          Find<int>("SELECT 1 FROM requests WHERE request_id = ?", request_id).has_value();
 }
 
-absl::Status SqliteStore::RequestIdReused(const std::string& request_id) {
+absl::Status Store::Impl::RequestIdReused(const std::string& request_id) {
   return absl::AlreadyExistsError(
       fmt::format("request_id {} was used for another request; choose a new one", request_id));
 }
 
-void SqliteStore::RememberRequest(const std::string& request_id, const std::string& kind,
+void Store::Impl::RememberRequest(const std::string& request_id, const std::string& kind,
                                   const std::string& subject) {
   if (!request_id.empty()) {
     Execute("INSERT INTO requests (request_id, kind, subject) VALUES (?, ?, ?)", request_id, kind, subject);

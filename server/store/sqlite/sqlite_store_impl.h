@@ -1,6 +1,5 @@
-// The class behind the functions of sqlite_store.h. Implemented in studies.cc, trials.cc, calibrations.cc,
-// workers.cc, queue.cc, leases.cc, reports.cc, attempts.cc, timelines.cc and figures.cc. Thread-safe: one
-// mutex guards the only connection.
+// What the functions of Store share: transactions of the only connection, which a mutex guards, and functions
+// that read and write rows in them. Store and Store::Impl are implemented together, a file for each concept.
 #pragma once
 
 #include <functional>
@@ -44,113 +43,11 @@ struct TransactionResult<void> {
   using Type = absl::Status;
 };
 
-class SqliteStore final : public Store {
+class Store::Impl {
  public:
-  SqliteStore(SqliteFile file, const SqliteOptions& options)
+  Impl(SqliteFile file, const SqliteOptions& options)
       : file_(std::move(file)), kept_rejections_(options.kept_rejections), limits_(options.owners) {}
 
-  void OnChange(std::function<void(const StoreChange&)> listener) override {
-    listener_ = std::move(listener);
-  }
-
-  void OnCommit(std::function<void(const StoreCommit&)> listener) override {
-    commit_listener_ = std::move(listener);
-  }
-  absl::StatusOr<StoreFigures> Figures() override;
-
-  absl::Status Health() override {
-    absl::MutexLock lock(&mutex_);
-    return health_;
-  }
-
-  absl::StatusOr<v1::Study> CreateStudy(const std::string& request_id, const v1::Study& study,
-                                        double now_s) override;
-  absl::StatusOr<v1::Study> CreateOrReuseStudy(const std::string& request_id, const v1::Study& study,
-                                               double now_s) override;
-  absl::StatusOr<std::optional<v1::Study>> CreatedBy(const std::string& request_id) override;
-  absl::StatusOr<v1::Study> GetStudy(std::int64_t id) override;
-  absl::StatusOr<std::vector<v1::Study>> ListStudies(std::int64_t before, const ListLimit& limit) override;
-  absl::StatusOr<std::vector<std::int64_t>> StudiesInState(v1::StudyState state) override;
-  absl::StatusOr<v1::Study> ModifyStudy(std::int64_t id, const std::function<absl::Status(v1::Study&)>& edit,
-                                        const StudyEdit& extra) override;
-  absl::StatusOr<StudyUsage> Usage(std::int64_t id) override;
-  absl::Status DeleteStudy(std::int64_t id, const std::string& request_id) override;
-
-  absl::StatusOr<v1::Trial> EnqueueTrial(std::int64_t study, const v1::Trial& trial, const v1::Job& job,
-                                         std::int64_t max_attempts) override;
-  absl::StatusOr<std::optional<v1::Trial>> ReuseTrial(std::int64_t study, const v1::Trial& trial,
-                                                      const v1::Job& job, const OpTimesKey& key,
-                                                      double now_s) override;
-  absl::Status EnqueueCalibration(std::int64_t study, const v1::Job& job, std::int64_t max_attempts,
-                                  const Calibration& reused) override;
-  absl::Status ReuseCalibration(std::int64_t study, const Calibration& reused) override;
-  absl::Status DropCalibration(std::int64_t study) override;
-  absl::StatusOr<Calibration> FindOpTimes(const OpTimesKey& key, const v1::CalibrateSpec& spec,
-                                          double now_s) override;
-  absl::StatusOr<Calibration> AllOpTimes(const OpTimesKey& key, double now_s) override;
-  absl::StatusOr<v1::Trial> GetTrial(std::int64_t study, std::int64_t number) override;
-  absl::StatusOr<v1::TrialLog> TrialLog(std::int64_t study, std::int64_t number, std::int64_t attempt,
-                                        std::size_t most_bytes) override;
-  absl::StatusOr<std::vector<v1::Trial>> ListTrials(std::int64_t study, std::int64_t after,
-                                                    const ListLimit& limit) override;
-  absl::StatusOr<std::optional<Calibration>> GetCalibration(std::int64_t study) override;
-  absl::StatusOr<std::pair<v1::TrialState, std::string>> CalibrationState(std::int64_t study) override;
-  absl::Status CancelJobs(std::int64_t study) override;
-  absl::StatusOr<std::optional<TrialTimeline>> FindTimeline(std::int64_t study,
-                                                            const std::string& plan_text) override;
-  absl::StatusOr<v1::Trial> RetryTrial(std::int64_t study, std::int64_t number,
-                                       const std::string& request_id) override;
-
-  absl::StatusOr<std::int64_t> RegisterWorker(const v1::RegisterWorkerRequest& request,
-                                              double now_s) override;
-  absl::Status DeregisterWorker(const std::string& worker, std::int64_t session_epoch, double now_s) override;
-  absl::Status CheckSession(const WorkerSession& session) override;
-  absl::StatusOr<bool> DrainWorker(const std::string& worker, const std::string& request_id) override;
-  absl::Status SetLeaving(const WorkerSession& session, std::optional<double> leaves_s) override;
-  absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after, const ListLimit& limit,
-                                                        bool gone) override;
-  absl::StatusOr<WorkerRecord> GetWorker(const std::string& worker) override;
-
-  absl::Status AddToken(const TokenRecord& record) override;
-  absl::StatusOr<std::vector<TokenRecord>> ListTokens() override;
-  absl::Status RemoveToken(const std::string& name) override;
-  absl::StatusOr<Assignment> LeaseJobs(const std::vector<WorkerSession>& waiting,
-                                       const std::vector<WorkerSession>& live, double now_s,
-                                       double duration_s, bool keeps) override;
-  absl::StatusOr<std::vector<WaitingStudy>> WaitingStudies(const std::vector<WorkerSession>& waiting,
-                                                           const std::vector<WorkerSession>& live,
-                                                           double now_s, bool keeps) override;
-  absl::Status ReturnLease(const std::string& lease_id, std::int64_t fencing_token, double now_s) override;
-  absl::Status KeepOnly(const WorkerSession& session, const std::vector<std::string>& held,
-                        double now_s) override;
-  absl::StatusOr<v1::LeaseCommand> RenewLease(const std::string& worker, std::int64_t session_epoch,
-                                              const std::string& lease_id, std::int64_t fencing_token,
-                                              double now_s, double duration_s) override;
-  absl::StatusOr<int> GrantAnew(double now_s, double duration_s) override;
-  absl::StatusOr<std::vector<std::string>> LeasesToStop() override;
-  absl::StatusOr<std::vector<std::string>> WorkersOn(std::int64_t study) override;
-  absl::StatusOr<ShareOfAttempt> FindShare(const std::string& lease_id, std::int64_t fencing_token) override;
-  absl::Status KeepGathering(const ShareOfAttempt& share, const KeptGathering& gathering) override;
-  absl::StatusOr<std::optional<KeptGathering>> FindGathering(const ShareOfAttempt& share) override;
-  absl::StatusOr<std::vector<EndedLease>> ExpireLeases(double now_s) override;
-  absl::StatusOr<std::vector<EndedLease>> WithdrawExpired(double now_s) override;
-  absl::StatusOr<std::vector<EndedLease>> LoseGangShares(const WorkerSession& session,
-                                                         const std::string& message, double now_s) override;
-
-  absl::Status KeepTimedOps(const std::string& lease_id, std::int64_t fencing_token,
-                            const v1::CalibrateResult& timed, double now_s) override;
-  absl::Status Report(const v1::ReportTrialRequest& report, double now_s) override;
-  absl::StatusOr<std::int64_t> RejectedReports() override;
-  absl::Status AppendLog(const std::string& lease_id, std::int64_t fencing_token,
-                         const std::string& text) override;
-  absl::StatusOr<v1::Study> ImportStudy(const StudyCopy& copy) override;
-  absl::StatusOr<Pruned> Prune(const RetentionLimits& limits, double now_s, bool dry_run) override;
-  absl::StatusOr<bool> GiveBackSpace(bool all) override;
-  absl::StatusOr<std::int64_t> ChangeCursor(std::int64_t study) override;
-  absl::StatusOr<StudyChanges> ChangesAfter(std::int64_t study, std::int64_t after,
-                                            const ListLimit& limit) override;
-
- private:
   template <typename Body>
   using ResultOf = typename TransactionResult<decltype(std::declval<Body>()())>::Type;
   template <typename Body>
@@ -241,9 +138,9 @@ class SqliteStore final : public Store {
     return server::Execute(db(), sql, values...);
   }
 
-  std::int64_t Next(const char* counter);                   // increments a counter
-  void TouchStudy(std::int64_t id);                         // assigns a new change cursor
-  void TouchTrial(std::int64_t study, std::int64_t trial);  // same, for one of its trials too; 0: no trial
+  std::int64_t Next(const char* counter);  // increments a counter
+  // Assigns a new change cursor to a study and to one of its trials (0: none).
+  void Touch(std::int64_t study, std::int64_t trial = 0);
   void SetTrialState(std::int64_t study, std::int64_t trial, v1::TrialState state,
                      const std::string& message);
   // Sets the state of a job and of its trial, if it has one; advances the study's cursor.
@@ -288,6 +185,7 @@ class SqliteStore final : public Store {
                    const std::string& source);
   void CancelOpenJobs(std::int64_t study);
   static absl::Status CheckJob(const v1::Job& job, std::int64_t max_attempts);
+  // Queues a job; one that is there already, with all attempts again.
   void QueueJob(std::int64_t study, std::int64_t trial, const v1::Job& job, std::int64_t max_attempts);
   absl::Status SessionStatus(const WorkerSession& session);  // implements CheckSession
   std::optional<std::int64_t> LastEpoch(const std::string& worker);
@@ -461,7 +359,7 @@ class SqliteStore final : public Store {
   void EraseStudy(std::int64_t id);  // implements DeleteStudy
   void ForgetReports(std::int64_t study);
   // Calls `run` with each step of a pruning.
-  using PruneStep = std::function<absl::Status()>;
+  using PruneStep = std::function<void()>;
   absl::Status PruneInSteps(const RetentionLimits& limits, double now_s, Pruned& pruned,
                             const std::function<absl::Status(const PruneStep&)>& run);
 

@@ -27,39 +27,39 @@ bool IsOf(const std::string& subject, std::int64_t study, const StudyEdit& extra
 
 }  // namespace
 
-absl::Status SqliteStore::StudyNotFound(std::int64_t id) {
+absl::Status Store::Impl::StudyNotFound(std::int64_t id) {
   return absl::NotFoundError(fmt::format("no study {}", StudyName(id)));
 }
 
-v1::Study SqliteStore::StudyOf(std::int64_t id, v1::StudyState state, v1::Study stored) {
+v1::Study Store::Impl::StudyOf(std::int64_t id, v1::StudyState state, v1::Study stored) {
   stored.set_name(StudyName(id));
   stored.set_state(state);
   return stored;
 }
 
-std::optional<v1::Study> SqliteStore::FindStudy(std::int64_t id) {
+std::optional<v1::Study> Store::Impl::FindStudy(std::int64_t id) {
   auto row = Find<v1::StudyState, v1::Study>("SELECT state, study FROM studies WHERE id = ?", id);
   if (!row) return std::nullopt;
   auto& [state, study] = *row;
   return StudyOf(id, state, std::move(study));
 }
 
-absl::Status SqliteStore::CheckStudy(std::int64_t id) {
+absl::Status Store::Impl::CheckStudy(std::int64_t id) {
   if (Find<int>("SELECT 1 FROM studies WHERE id = ?", id)) return absl::OkStatus();
   return StudyNotFound(id);
 }
 
-absl::StatusOr<v1::Study> SqliteStore::CreateStudy(const std::string& request_id, const v1::Study& given,
-                                                   double now_s) {
-  return Write([&] { return Create(request_id, given, now_s, /*reuse_unfinished=*/false); });
+absl::StatusOr<v1::Study> Store::CreateStudy(const std::string& request_id, const v1::Study& given,
+                                             double now_s) {
+  return impl_->Write([&] { return impl_->Create(request_id, given, now_s, /*reuse_unfinished=*/false); });
 }
 
-absl::StatusOr<v1::Study> SqliteStore::CreateOrReuseStudy(const std::string& request_id,
-                                                          const v1::Study& given, double now_s) {
-  return Write([&] { return Create(request_id, given, now_s, /*reuse_unfinished=*/true); });
+absl::StatusOr<v1::Study> Store::CreateOrReuseStudy(const std::string& request_id, const v1::Study& given,
+                                                    double now_s) {
+  return impl_->Write([&] { return impl_->Create(request_id, given, now_s, /*reuse_unfinished=*/true); });
 }
 
-absl::StatusOr<v1::Study> SqliteStore::Create(const std::string& request_id, const v1::Study& given,
+absl::StatusOr<v1::Study> Store::Impl::Create(const std::string& request_id, const v1::Study& given,
                                               double now_s, bool reuse_unfinished) {
   if (const auto subject = FindRequest(request_id, kCreate)) {
     const auto study = FindStudy(std::stoll(*subject));
@@ -89,7 +89,7 @@ absl::StatusOr<v1::Study> SqliteStore::Create(const std::string& request_id, con
   return study;
 }
 
-absl::Status SqliteStore::CheckLimitsOf(const std::string& owner) {
+absl::Status Store::Impl::CheckLimitsOf(const std::string& owner) {
   const std::int64_t open =
       limits_.open_studies > 0
           ? One<std::int64_t>("SELECT count(*) FROM turns WHERE owner = ? AND open = 1", owner)
@@ -97,7 +97,7 @@ absl::Status SqliteStore::CheckLimitsOf(const std::string& owner) {
   return CheckMayCreate(owner, limits_, open, limits_.bytes > 0 ? BytesOf(owner) : 0);
 }
 
-std::int64_t SqliteStore::BytesOf(std::int64_t study) {
+std::int64_t Store::Impl::BytesOf(std::int64_t study) {
   return One<std::int64_t>(
       R"sql(
         SELECT
@@ -117,7 +117,7 @@ std::int64_t SqliteStore::BytesOf(std::int64_t study) {
       study);
 }
 
-std::int64_t SqliteStore::BytesOf(const std::string& owner) {
+std::int64_t Store::Impl::BytesOf(const std::string& owner) {
   std::int64_t bytes = 0;
   const auto turns = All<std::int64_t, bool, std::optional<std::int64_t>>(
       "SELECT study, open, bytes FROM turns WHERE owner = ?", owner);
@@ -130,50 +130,50 @@ std::int64_t SqliteStore::BytesOf(const std::string& owner) {
   return bytes;
 }
 
-void SqliteStore::AddTurn(std::int64_t id, const v1::Study& study) {
+void Store::Impl::AddTurn(std::int64_t id, const v1::Study& study) {
   Execute("INSERT INTO turns (study, owner, weight, open, running) VALUES (?, ?, ?, ?, ?)", id, study.owner(),
           study.weight() > 0 ? study.weight() : 1.0, !IsEnd(study.state()),
           study.state() == v1::STUDY_STATE_RUNNING);
 }
 
-void SqliteStore::SetTurnWeight(std::int64_t id, double weight) {
+void Store::Impl::SetTurnWeight(std::int64_t id, double weight) {
   const auto turn = Find<double, double>("SELECT use, weight FROM turns WHERE study = ?", id);
   const double use = turn ? ForNewWeight(std::get<0>(*turn), std::get<1>(*turn), weight) : kNoUse;
   Execute("UPDATE turns SET use = ?, weight = ? WHERE study = ?", use, weight, id);
   change_.work = true;
 }
 
-absl::StatusOr<std::optional<v1::Study>> SqliteStore::CreatedBy(const std::string& request_id) {
-  return Read([&] {
-    const auto subject = FindRequest(request_id, kCreate);
-    return subject ? FindStudy(std::stoll(*subject)) : std::nullopt;
+absl::StatusOr<std::optional<v1::Study>> Store::CreatedBy(const std::string& request_id) {
+  return impl_->Read([&] {
+    const auto subject = impl_->FindRequest(request_id, kCreate);
+    return subject ? impl_->FindStudy(std::stoll(*subject)) : std::nullopt;
   });
 }
 
-absl::StatusOr<v1::Study> SqliteStore::GetStudy(std::int64_t id) {
-  return Read([&]() -> absl::StatusOr<v1::Study> {
-    if (auto study = FindStudy(id)) return *std::move(study);
-    return StudyNotFound(id);
+absl::StatusOr<v1::Study> Store::GetStudy(std::int64_t id) {
+  return impl_->Read([&]() -> absl::StatusOr<v1::Study> {
+    if (auto study = impl_->FindStudy(id)) return *std::move(study);
+    return impl_->StudyNotFound(id);
   });
 }
 
-absl::StatusOr<std::vector<v1::Study>> SqliteStore::ListStudies(std::int64_t before, const ListLimit& limit) {
-  return Read([&] {
+absl::StatusOr<std::vector<v1::Study>> Store::ListStudies(std::int64_t before, const ListLimit& limit) {
+  return impl_->Read([&] {
     std::vector<v1::Study> studies;
-    auto rows = Rows<std::int64_t, v1::StudyState, v1::Study>(
+    auto rows = impl_->Rows<std::int64_t, v1::StudyState, v1::Study>(
         "SELECT id, state, study FROM studies WHERE ?1 = 0 OR id < ?1 ORDER BY id DESC LIMIT ?2", before,
         limit.count);
     std::size_t bytes = 0;
     while (!limit.Reached(studies.size(), bytes)) {
       auto row = rows.Next();
       if (!row) break;
-      bytes += studies.emplace_back(std::apply(StudyOf, *std::move(row))).ByteSizeLong();
+      bytes += studies.emplace_back(std::apply(Impl::StudyOf, *std::move(row))).ByteSizeLong();
     }
     return studies;
   });
 }
 
-std::optional<v1::Study> SqliteStore::FindUnfinished(const std::string& fingerprint) {
+std::optional<v1::Study> Store::Impl::FindUnfinished(const std::string& fingerprint) {
   static_assert(kStudyEndStates.size() == 3, "one parameter of the query each");
   auto row = Find<std::int64_t, v1::StudyState, v1::Study>(
       R"sql(
@@ -187,11 +187,12 @@ std::optional<v1::Study> SqliteStore::FindUnfinished(const std::string& fingerpr
   return std::apply(StudyOf, *std::move(row));
 }
 
-absl::StatusOr<std::vector<std::int64_t>> SqliteStore::StudiesInState(v1::StudyState state) {
-  return Read([&] { return All<std::int64_t>("SELECT id FROM studies WHERE state = ? ORDER BY id", state); });
+absl::StatusOr<std::vector<std::int64_t>> Store::StudiesInState(v1::StudyState state) {
+  return impl_->Read(
+      [&] { return impl_->All<std::int64_t>("SELECT id FROM studies WHERE state = ? ORDER BY id", state); });
 }
 
-absl::StatusOr<v1::Study> SqliteStore::WriteStudy(v1::Study study, v1::StudyState before) {
+absl::StatusOr<v1::Study> Store::Impl::WriteStudy(v1::Study study, v1::StudyState before) {
   AUTOCFG_ASSIGN_OR_RETURN(const auto id, ParseStudyName(study.name()));
   if (IsEnd(before) && study.state() != before) {
     return absl::FailedPreconditionError(
@@ -205,21 +206,21 @@ absl::StatusOr<v1::Study> SqliteStore::WriteStudy(v1::Study study, v1::StudyStat
     DropDoneJobs(id, 0);
   }
   if (study.state() != before) change_.work = true;
-  TouchStudy(id);
+  Touch(id);
   return study;
 }
 
-absl::StatusOr<v1::Study> SqliteStore::ModifyStudy(std::int64_t id,
-                                                   const std::function<absl::Status(v1::Study&)>& edit,
-                                                   const StudyEdit& extra) {
-  return Write([&]() -> absl::StatusOr<v1::Study> {
-    std::optional<v1::Study> study = FindStudy(id);
-    if (!study) return StudyNotFound(id);
-    if (const auto known = FindRequest(extra.request_id, kModify)) {
-      if (!IsOf(*known, id, extra)) return RequestIdReused(extra.request_id);
+absl::StatusOr<v1::Study> Store::ModifyStudy(std::int64_t id,
+                                             const std::function<absl::Status(v1::Study&)>& edit,
+                                             const StudyEdit& extra) {
+  return impl_->Write([&]() -> absl::StatusOr<v1::Study> {
+    std::optional<v1::Study> study = impl_->FindStudy(id);
+    if (!study) return impl_->StudyNotFound(id);
+    if (const auto known = impl_->FindRequest(extra.request_id, kModify)) {
+      if (!IsOf(*known, id, extra)) return impl_->RequestIdReused(extra.request_id);
       return *study;
     }
-    if (RequestIdTaken(extra.request_id)) return RequestIdReused(extra.request_id);
+    if (impl_->RequestIdTaken(extra.request_id)) return impl_->RequestIdReused(extra.request_id);
     v1::Study edited = *study;
     AUTOCFG_RETURN_IF_ERROR(edit(edited));
     // Fields that identify the study do not change.
@@ -229,17 +230,17 @@ absl::StatusOr<v1::Study> SqliteStore::ModifyStudy(std::int64_t id,
     edited.set_create_time_s(study->create_time_s());
     edited.set_owner(study->owner());
     edited.set_weight(extra.weight.value_or(study->weight()));
-    if (extra.weight) SetTurnWeight(id, *extra.weight);
-    RememberRequest(extra.request_id, kModify, SubjectOf(id, extra));
-    Execute("UPDATE studies SET wall_s = wall_s + ?, plan_cpu_s = plan_cpu_s + ? WHERE id = ?",
-            extra.add_wall_s, extra.add_plan_cpu_s, id);
-    return WriteStudy(std::move(edited), study->state());
+    if (extra.weight) impl_->SetTurnWeight(id, *extra.weight);
+    impl_->RememberRequest(extra.request_id, kModify, SubjectOf(id, extra));
+    impl_->Execute("UPDATE studies SET wall_s = wall_s + ?, plan_cpu_s = plan_cpu_s + ? WHERE id = ?",
+                   extra.add_wall_s, extra.add_plan_cpu_s, id);
+    return impl_->WriteStudy(std::move(edited), study->state());
   });
 }
 
-absl::StatusOr<StudyUsage> SqliteStore::Usage(std::int64_t id) {
-  return Read([&]() -> absl::StatusOr<StudyUsage> {
-    const auto usage = Find<double, double, double>(
+absl::StatusOr<StudyUsage> Store::Usage(std::int64_t id) {
+  return impl_->Read([&]() -> absl::StatusOr<StudyUsage> {
+    const auto usage = impl_->Find<double, double, double>(
         R"sql(
           SELECT wall_s, plan_cpu_s,
               (SELECT IFNULL(SUM(s.device_s), 0)
@@ -247,47 +248,49 @@ absl::StatusOr<StudyUsage> SqliteStore::Usage(std::int64_t id) {
           FROM studies
           WHERE id = ?)sql",
         id);
-    if (!usage) return StudyNotFound(id);
+    if (!usage) return impl_->StudyNotFound(id);
     return Make<StudyUsage>(*usage);
   });
 }
 
-absl::Status SqliteStore::DeleteStudy(std::int64_t id, const std::string& request_id) {
-  return Write([&]() -> absl::Status {
+absl::Status Store::DeleteStudy(std::int64_t id, const std::string& request_id) {
+  return impl_->Write([&]() -> absl::Status {
     const std::string subject = fmt::format("{}", id);
-    if (const auto known = FindRequest(request_id, kDelete)) {
-      return *known == subject ? absl::OkStatus() : RequestIdReused(request_id);
+    if (const auto known = impl_->FindRequest(request_id, kDelete)) {
+      return *known == subject ? absl::OkStatus() : impl_->RequestIdReused(request_id);
     }
-    if (RequestIdTaken(request_id)) return RequestIdReused(request_id);
-    const std::optional<v1::Study> study = FindStudy(id);
-    if (!study) return StudyNotFound(id);
+    if (impl_->RequestIdTaken(request_id)) return impl_->RequestIdReused(request_id);
+    const std::optional<v1::Study> study = impl_->FindStudy(id);
+    if (!study) return impl_->StudyNotFound(id);
     if (study->state() == v1::STUDY_STATE_RUNNING) {
       return absl::FailedPreconditionError(
           fmt::format("{} is running; cancel or pause it first", study->name()));
     }
-    EraseStudy(id);
-    RememberRequest(request_id, kDelete, subject);
+    impl_->EraseStudy(id);
+    impl_->RememberRequest(request_id, kDelete, subject);
     return absl::OkStatus();
   });
 }
 
-absl::StatusOr<std::int64_t> SqliteStore::ChangeCursor(std::int64_t id) {
-  return Read([&]() -> absl::StatusOr<std::int64_t> {
-    if (const auto change = Find<std::int64_t>("SELECT change FROM studies WHERE id = ?", id)) return *change;
-    return StudyNotFound(id);
+absl::StatusOr<std::int64_t> Store::ChangeCursor(std::int64_t id) {
+  return impl_->Read([&]() -> absl::StatusOr<std::int64_t> {
+    if (const auto change = impl_->Find<std::int64_t>("SELECT change FROM studies WHERE id = ?", id))
+      return *change;
+    return impl_->StudyNotFound(id);
   });
 }
 
-absl::StatusOr<StudyChanges> SqliteStore::ChangesAfter(std::int64_t id, std::int64_t after,
-                                                       const ListLimit& limit) {
-  return Read([&]() -> absl::StatusOr<StudyChanges> {
-    std::optional<v1::Study> study = FindStudy(id);
-    if (!study) return StudyNotFound(id);
+absl::StatusOr<StudyChanges> Store::ChangesAfter(std::int64_t id, std::int64_t after,
+                                                 const ListLimit& limit) {
+  return impl_->Read([&]() -> absl::StatusOr<StudyChanges> {
+    std::optional<v1::Study> study = impl_->FindStudy(id);
+    if (!study) return impl_->StudyNotFound(id);
     StudyChanges changes;
     changes.study = *std::move(study);
-    changes.cursor = One<std::int64_t>("SELECT change FROM studies WHERE id = ?", id);
-    TrialRows rows = SelectTrials("study = ? AND change > ? ORDER BY change LIMIT ?", id, after, limit.count);
-    changes.trials = ReadTrials(id, rows, limit);
+    changes.cursor = impl_->One<std::int64_t>("SELECT change FROM studies WHERE id = ?", id);
+    Impl::TrialRows rows =
+        impl_->SelectTrials("study = ? AND change > ? ORDER BY change LIMIT ?", id, after, limit.count);
+    changes.trials = impl_->ReadTrials(id, rows, limit);
     changes.more = !rows.Ended();
     return changes;
   });

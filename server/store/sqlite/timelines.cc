@@ -12,7 +12,7 @@
 namespace autocfg::server {
 
 // A doubted trial is far too fast, so the slowest trial of a plan tells its time.
-void SqliteStore::KeepTimeline(std::int64_t study, std::int64_t trial,
+void Store::Impl::KeepTimeline(std::int64_t study, std::int64_t trial,
                                const std::vector<EndedShare>& shares) {
   std::vector<v1::StepTimeline> parts;
   for (const EndedShare& share : shares) {
@@ -26,11 +26,11 @@ void SqliteStore::KeepTimeline(std::int64_t study, std::int64_t trial,
     Execute("INSERT OR REPLACE INTO timelines VALUES (?, ?, ?)", study, trial, MergeTimelines(parts));
 }
 
-void SqliteStore::DropSlowTimelines(std::int64_t study) {
+void Store::Impl::DropSlowTimelines(std::int64_t study) {
   DropTimelinesBut(study, FastestTimelines(study, 0));
 }
 
-std::set<std::int64_t> SqliteStore::FastestTimelines(std::int64_t study, std::int64_t trial) {
+std::set<std::int64_t> Store::Impl::FastestTimelines(std::int64_t study, std::int64_t trial) {
   const auto fastest = All<std::int64_t>(
       R"sql(
         WITH
@@ -54,17 +54,17 @@ std::set<std::int64_t> SqliteStore::FastestTimelines(std::int64_t study, std::in
   return {fastest.begin(), fastest.end()};
 }
 
-void SqliteStore::DropTimelinesBut(std::int64_t study, const std::set<std::int64_t>& kept) {
+void Store::Impl::DropTimelinesBut(std::int64_t study, const std::set<std::int64_t>& kept) {
   for (const std::int64_t trial : All<std::int64_t>("SELECT trial FROM timelines WHERE study = ?", study)) {
     if (!kept.contains(trial)) Execute("DELETE FROM timelines WHERE study = ? AND trial = ?", study, trial);
   }
 }
 
-absl::StatusOr<std::optional<Store::TrialTimeline>> SqliteStore::FindTimeline(std::int64_t study,
-                                                                              const std::string& plan_text) {
-  return Read([&]() -> absl::StatusOr<std::optional<TrialTimeline>> {
-    AUTOCFG_RETURN_IF_ERROR(CheckStudy(study));
-    auto row = Rows<std::int64_t, std::int64_t, v1::StepTimeline>(
+absl::StatusOr<std::optional<Store::TrialTimeline>> Store::FindTimeline(std::int64_t study,
+                                                                        const std::string& plan_text) {
+  return impl_->Read([&]() -> absl::StatusOr<std::optional<TrialTimeline>> {
+    AUTOCFG_RETURN_IF_ERROR(impl_->CheckStudy(study));
+    auto row = impl_->Rows<std::int64_t, std::int64_t, v1::StepTimeline>(
         R"sql(
           SELECT l.trial, t.repeat, l.timeline
           FROM timelines l

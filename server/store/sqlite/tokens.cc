@@ -4,30 +4,32 @@
 
 namespace autocfg::server {
 
-absl::Status SqliteStore::AddToken(const TokenRecord& record) {
-  return Write([&]() -> absl::Status {
+absl::Status Store::AddToken(const TokenRecord& record) {
+  return impl_->Write([&]() -> absl::Status {
     const std::string& name = record.token.name();
-    if (Find<int>("SELECT 1 FROM tokens WHERE name = ?", name)) {
+    if (impl_->Find<int>("SELECT 1 FROM tokens WHERE name = ?", name)) {
       return absl::AlreadyExistsError(
           fmt::format("{} exists; delete it first, or choose another name", name));
     }
-    Execute("INSERT INTO tokens (name, hash, token) VALUES (?, ?, ?)", name, record.hash, record.token);
+    impl_->Execute("INSERT INTO tokens (name, hash, token) VALUES (?, ?, ?)", name, record.hash,
+                   record.token);
     return absl::OkStatus();
   });
 }
 
-absl::StatusOr<std::vector<TokenRecord>> SqliteStore::ListTokens() {
-  return Read([&] {
+absl::StatusOr<std::vector<TokenRecord>> Store::ListTokens() {
+  return impl_->Read([&] {
     std::vector<TokenRecord> records;
-    for (auto& [token, hash] : Rows<v1::Token, std::string>("SELECT token, hash FROM tokens ORDER BY name"))
+    for (auto& [token, hash] :
+         impl_->Rows<v1::Token, std::string>("SELECT token, hash FROM tokens ORDER BY name"))
       records.push_back({std::move(token), std::move(hash)});
     return records;
   });
 }
 
-absl::Status SqliteStore::RemoveToken(const std::string& name) {
-  return Write([&]() -> absl::Status {
-    if (Execute("DELETE FROM tokens WHERE name = ?", name) > 0) return absl::OkStatus();
+absl::Status Store::RemoveToken(const std::string& name) {
+  return impl_->Write([&]() -> absl::Status {
+    if (impl_->Execute("DELETE FROM tokens WHERE name = ?", name) > 0) return absl::OkStatus();
     return absl::NotFoundError(fmt::format("there is no {}; ListTokens lists what there is", name));
   });
 }

@@ -15,7 +15,7 @@ constexpr const char* kRetry = "retry_trial";
 
 }  // namespace
 
-absl::Status SqliteStore::CheckJob(const v1::Job& job, std::int64_t max_attempts) {
+absl::Status Store::Impl::CheckJob(const v1::Job& job, std::int64_t max_attempts) {
   if (job.ranks() <= 0) return absl::InvalidArgumentError("job.ranks is not positive");
   if (job.work_case() == v1::Job::WORK_NOT_SET)
     return absl::InvalidArgumentError("job has neither train nor calibrate");
@@ -23,7 +23,7 @@ absl::Status SqliteStore::CheckJob(const v1::Job& job, std::int64_t max_attempts
   return absl::OkStatus();
 }
 
-std::vector<std::pair<std::int64_t, v1::Trial>> SqliteStore::ReadTrials(std::int64_t study, TrialRows& rows,
+std::vector<std::pair<std::int64_t, v1::Trial>> Store::Impl::ReadTrials(std::int64_t study, TrialRows& rows,
                                                                         const ListLimit& limit) {
   std::vector<std::pair<std::int64_t, v1::Trial>> trials;
   std::size_t bytes = 0;
@@ -68,26 +68,29 @@ std::vector<std::pair<std::int64_t, v1::Trial>> SqliteStore::ReadTrials(std::int
   return trials;
 }
 
-std::optional<v1::Trial> SqliteStore::FindTrial(std::int64_t study, std::int64_t number) {
+std::optional<v1::Trial> Store::Impl::FindTrial(std::int64_t study, std::int64_t number) {
   TrialRows rows = SelectTrials("study = ? AND number = ?", study, number);
   auto found = ReadTrials(study, rows, 1);
   if (found.empty()) return std::nullopt;
   return std::move(found.front().second);
 }
 
-void SqliteStore::QueueJob(std::int64_t study, std::int64_t trial, const v1::Job& job,
+void Store::Impl::QueueJob(std::int64_t study, std::int64_t trial, const v1::Job& job,
                            std::int64_t max_attempts) {
   Execute(
       R"sql(
         INSERT INTO jobs
           (study, trial, ranks, state, max_attempts, job, device, fewer_ranks, avoids_trial, engine, limit_s)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))sql",
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        ON CONFLICT DO UPDATE SET ranks = excluded.ranks, state = excluded.state, message = '', losses = 0,
+            max_attempts = excluded.max_attempts, job = excluded.job, device = excluded.device,
+            fewer_ranks = excluded.fewer_ranks, limit_s = excluded.limit_s)sql",
       study, trial, job.ranks(), v1::TRIAL_STATE_QUEUED, max_attempts, job, job.device(), job.fewer_ranks(),
       job.avoids_trial(), job.engine(), job.time_limit_s());
   change_.work = true;
 }
 
-absl::StatusOr<std::optional<v1::Trial>> SqliteStore::FindKnown(std::int64_t study, const v1::Trial& trial) {
+absl::StatusOr<std::optional<v1::Trial>> Store::Impl::FindKnown(std::int64_t study, const v1::Trial& trial) {
   const std::optional<v1::Study> owner = FindStudy(study);
   if (!owner) return StudyNotFound(study);
   TrialRows known =
@@ -100,12 +103,12 @@ absl::StatusOr<std::optional<v1::Trial>> SqliteStore::FindKnown(std::int64_t stu
   return std::nullopt;
 }
 
-std::int64_t SqliteStore::NextTrial(std::int64_t study) {
+std::int64_t Store::Impl::NextTrial(std::int64_t study) {
   return One<std::int64_t>(
       "UPDATE studies SET next_trial = next_trial + 1 WHERE id = ? RETURNING next_trial - 1", study);
 }
 
-void SqliteStore::InsertTrial(std::int64_t study, std::int64_t number, const v1::Trial& trial,
+void Store::Impl::InsertTrial(std::int64_t study, std::int64_t number, const v1::Trial& trial,
                               const std::string& source) {
   Execute(
       R"sql(
@@ -115,37 +118,37 @@ void SqliteStore::InsertTrial(std::int64_t study, std::int64_t number, const v1:
       source.empty() ? std::optional<double>() : trial.measured().median_step_time_s());
 }
 
-absl::StatusOr<v1::Trial> SqliteStore::EnqueueTrial(std::int64_t study, const v1::Trial& given,
-                                                    const v1::Job& given_job, std::int64_t max_attempts) {
-  AUTOCFG_RETURN_IF_ERROR(CheckJob(given_job, max_attempts));
+absl::StatusOr<v1::Trial> Store::EnqueueTrial(std::int64_t study, const v1::Trial& given,
+                                              const v1::Job& given_job, std::int64_t max_attempts) {
+  AUTOCFG_RETURN_IF_ERROR(impl_->CheckJob(given_job, max_attempts));
   if (given.plan_text().empty()) return absl::InvalidArgumentError("trial.plan_text is empty");
-  return Write([&]() -> absl::StatusOr<v1::Trial> {
-    AUTOCFG_ASSIGN_OR_RETURN(auto known, FindKnown(study, given));
+  return impl_->Write([&]() -> absl::StatusOr<v1::Trial> {
+    AUTOCFG_ASSIGN_OR_RETURN(auto known, impl_->FindKnown(study, given));
     if (known.has_value()) return *std::move(known);
-    const std::int64_t number = NextTrial(study);
+    const std::int64_t number = impl_->NextTrial(study);
     v1::Trial trial = given;
     trial.set_state(v1::TRIAL_STATE_QUEUED);
     trial.clear_measured();
     trial.clear_attempts();
     trial.clear_message();
     trial.clear_reused_from();
-    InsertTrial(study, number, trial, "");
+    impl_->InsertTrial(study, number, trial, "");
     v1::Job job = given_job;
     job.set_name(TrialName(study, number));
-    QueueJob(study, number, job, max_attempts);
-    SetTrialState(study, number, v1::TRIAL_STATE_QUEUED, "");
+    impl_->QueueJob(study, number, job, max_attempts);
+    impl_->SetTrialState(study, number, v1::TRIAL_STATE_QUEUED, "");
     trial.set_name(job.name());
     return trial;
   });
 }
 
-absl::StatusOr<std::optional<v1::Trial>> SqliteStore::ReuseTrial(std::int64_t study, const v1::Trial& given,
-                                                                 const v1::Job& job, const OpTimesKey& key,
-                                                                 double now_s) {
-  return Write([&]() -> absl::StatusOr<std::optional<v1::Trial>> {
-    auto known = FindKnown(study, given);
+absl::StatusOr<std::optional<v1::Trial>> Store::ReuseTrial(std::int64_t study, const v1::Trial& given,
+                                                           const v1::Job& job, const OpTimesKey& key,
+                                                           double now_s) {
+  return impl_->Write([&]() -> absl::StatusOr<std::optional<v1::Trial>> {
+    auto known = impl_->FindKnown(study, given);
     if (!known.ok() || known->has_value()) return known;
-    auto found = Find<std::int64_t, std::int64_t, v1::Measurement>(
+    auto found = impl_->Find<std::int64_t, std::int64_t, v1::Measurement>(
         R"sql(
           SELECT r.study, r.trial, m.measurement
           FROM results r
@@ -171,27 +174,27 @@ absl::StatusOr<std::optional<v1::Trial>> SqliteStore::ReuseTrial(std::int64_t st
     v1::Trial trial = given;
     trial.set_reused_from(TrialName(from_study, from_trial));
     *trial.mutable_measured() = std::move(measured);
-    const std::int64_t number = NextTrial(study);
+    const std::int64_t number = impl_->NextTrial(study);
     trial.clear_name();
     trial.clear_attempts();
     trial.clear_message();
     trial.set_state(v1::TRIAL_STATE_MEASURED);
-    InsertTrial(study, number, trial, trial.reused_from());
+    impl_->InsertTrial(study, number, trial, trial.reused_from());
     // The one of another study is kept as long as it is among that study's fastest plans.
-    if (Execute(
+    if (impl_->Execute(
             R"sql(
               INSERT INTO timelines
               SELECT ?1, ?2, timeline FROM timelines WHERE study = ?3 AND trial = ?4)sql",
             study, number, from_study, from_trial) > 0) {
-      DropSlowTimelines(study);
+      impl_->DropSlowTimelines(study);
     }
-    SetTrialState(study, number, v1::TRIAL_STATE_MEASURED, "");
+    impl_->SetTrialState(study, number, v1::TRIAL_STATE_MEASURED, "");
     trial.set_name(TrialName(study, number));
     return trial;
   });
 }
 
-void SqliteStore::KeepResult(std::int64_t study, std::int64_t trial, std::int64_t job, std::int64_t attempt,
+void Store::Impl::KeepResult(std::int64_t study, std::int64_t trial, std::int64_t job, std::int64_t attempt,
                              std::int64_t steps, double now_s) {
   const v1::Job asked = JobOf(job);
   if (!asked.engine().empty()) return;  // its version is no part of the key
@@ -201,26 +204,26 @@ void SqliteStore::KeepResult(std::int64_t study, std::int64_t trial, std::int64_
           key->device, key->build_id, key->ranks, key->ranks_per_device, key->workers, steps, now_s);
 }
 
-absl::StatusOr<v1::Trial> SqliteStore::GetTrial(std::int64_t study, std::int64_t number) {
-  return Read([&]() -> absl::StatusOr<v1::Trial> {
-    if (auto trial = FindTrial(study, number)) return *std::move(trial);
+absl::StatusOr<v1::Trial> Store::GetTrial(std::int64_t study, std::int64_t number) {
+  return impl_->Read([&]() -> absl::StatusOr<v1::Trial> {
+    if (auto trial = impl_->FindTrial(study, number)) return *std::move(trial);
     return absl::NotFoundError(fmt::format("no trial {}", TrialName(study, number)));
   });
 }
 
-absl::StatusOr<std::vector<v1::Trial>> SqliteStore::ListTrials(std::int64_t study, std::int64_t after,
-                                                               const ListLimit& limit) {
-  return Read([&]() -> absl::StatusOr<std::vector<v1::Trial>> {
-    AUTOCFG_RETURN_IF_ERROR(CheckStudy(study));
-    TrialRows rows =
-        SelectTrials("study = ? AND number > ? ORDER BY number LIMIT ?", study, after, limit.count);
+absl::StatusOr<std::vector<v1::Trial>> Store::ListTrials(std::int64_t study, std::int64_t after,
+                                                         const ListLimit& limit) {
+  return impl_->Read([&]() -> absl::StatusOr<std::vector<v1::Trial>> {
+    AUTOCFG_RETURN_IF_ERROR(impl_->CheckStudy(study));
+    Impl::TrialRows rows =
+        impl_->SelectTrials("study = ? AND number > ? ORDER BY number LIMIT ?", study, after, limit.count);
     std::vector<v1::Trial> trials;
-    for (auto& [change, trial] : ReadTrials(study, rows, limit)) trials.push_back(std::move(trial));
+    for (auto& [change, trial] : impl_->ReadTrials(study, rows, limit)) trials.push_back(std::move(trial));
     return trials;
   });
 }
 
-void SqliteStore::CancelOpenJobs(std::int64_t study) {
+void Store::Impl::CancelOpenJobs(std::int64_t study) {
   const auto open = All<std::int64_t, std::int64_t>(
       "SELECT id, trial FROM jobs WHERE study = ? AND state IN (?, ?) ORDER BY id", study,
       v1::TRIAL_STATE_QUEUED, v1::TRIAL_STATE_RUNNING);
@@ -230,25 +233,25 @@ void SqliteStore::CancelOpenJobs(std::int64_t study) {
   }
 }
 
-absl::Status SqliteStore::CancelJobs(std::int64_t study) {
-  return Write([&]() -> absl::Status {
-    AUTOCFG_RETURN_IF_ERROR(CheckStudy(study));
-    CancelOpenJobs(study);
+absl::Status Store::CancelJobs(std::int64_t study) {
+  return impl_->Write([&]() -> absl::Status {
+    AUTOCFG_RETURN_IF_ERROR(impl_->CheckStudy(study));
+    impl_->CancelOpenJobs(study);
     return absl::OkStatus();
   });
 }
 
-absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64_t number,
-                                                  const std::string& request_id) {
-  return Write([&]() -> absl::StatusOr<v1::Trial> {
+absl::StatusOr<v1::Trial> Store::RetryTrial(std::int64_t study, std::int64_t number,
+                                            const std::string& request_id) {
+  return impl_->Write([&]() -> absl::StatusOr<v1::Trial> {
     const std::string name = TrialName(study, number);
-    std::optional<v1::Trial> trial = FindTrial(study, number);
+    std::optional<v1::Trial> trial = impl_->FindTrial(study, number);
     if (!trial) return absl::NotFoundError(fmt::format("no trial {}", name));
-    if (const auto known = FindRequest(request_id, kRetry); known && *known == name) return *trial;
-    if (RequestIdTaken(request_id)) {
-      return RequestIdReused(request_id);
+    if (const auto known = impl_->FindRequest(request_id, kRetry); known && *known == name) return *trial;
+    if (impl_->RequestIdTaken(request_id)) {
+      return impl_->RequestIdReused(request_id);
     }
-    const std::optional<v1::Study> owner = FindStudy(study);
+    const std::optional<v1::Study> owner = impl_->FindStudy(study);
     if (IsEnd(owner->state())) {
       return absl::FailedPreconditionError(
           fmt::format("{} has ended ({}) and cannot retry trials", owner->name(), ShortName(owner->state())));
@@ -263,11 +266,11 @@ absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64
             fmt::format("{} is {}; only trials that failed, timed out, were cancelled or lost can be retried",
                         name, ShortName(trial->state())));
     }
-    RememberRequest(request_id, kRetry, name);
-    const auto job = One<std::int64_t>(
+    impl_->RememberRequest(request_id, kRetry, name);
+    const auto job = impl_->One<std::int64_t>(
         "UPDATE jobs SET losses = 0 WHERE study = ? AND trial = ? RETURNING id", study, number);
-    SetJobState(job, study, number, v1::TRIAL_STATE_QUEUED, "");
-    return *FindTrial(study, number);
+    impl_->SetJobState(job, study, number, v1::TRIAL_STATE_QUEUED, "");
+    return *impl_->FindTrial(study, number);
   });
 }
 

@@ -26,16 +26,15 @@ absl::Status NotRegistered(const std::string& worker) {
 
 }  // namespace
 
-absl::StatusOr<std::int64_t> SqliteStore::RegisterWorker(const v1::RegisterWorkerRequest& request,
-                                                         double now_s) {
-  return Write([&]() -> absl::StatusOr<std::int64_t> {
+absl::StatusOr<std::int64_t> Store::RegisterWorker(const v1::RegisterWorkerRequest& request, double now_s) {
+  return impl_->Write([&]() -> absl::StatusOr<std::int64_t> {
     const std::string& worker = request.worker();
     const v1::Inventory& inventory = request.inventory();
     const std::string& host = inventory.hostname().empty() ? worker : inventory.hostname();
-    const auto known = Find<std::string, std::int64_t, bool>(
+    const auto known = impl_->Find<std::string, std::int64_t, bool>(
         "SELECT boot_id, epoch, active FROM workers WHERE worker = ?", worker);
     if (!known) {
-      Execute(
+      impl_->Execute(
           R"sql(
             INSERT INTO workers
               (worker, boot_id, epoch, active, slots, registered_s, inventory, host, device_kind, engines)
@@ -48,7 +47,7 @@ absl::StatusOr<std::int64_t> SqliteStore::RegisterWorker(const v1::RegisterWorke
     const bool same_boot = boot_id == request.boot_id();
     const bool same = same_boot && active;
     const std::int64_t epoch = last_epoch + (same ? 0 : 1);
-    Execute(
+    impl_->Execute(
         R"sql(
           UPDATE workers
           SET boot_id = ?, epoch = ?, active = 1, slots = ?, registered_s = ?, inventory = ?, host = ?,
@@ -57,14 +56,14 @@ absl::StatusOr<std::int64_t> SqliteStore::RegisterWorker(const v1::RegisterWorke
         request.boot_id(), epoch, inventory.slots(), now_s, inventory, host, inventory.device_kind(),
         EngineLines(inventory), same_boot, worker);
     if (!same) {
-      EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = "the worker was restarted"},
-                FoundBy::kWorker, "worker = ?5", worker);
+      impl_->EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = "the worker was restarted"},
+                       Impl::FoundBy::kWorker, "worker = ?5", worker);
     }
     return epoch;
   });
 }
 
-absl::Status SqliteStore::SessionStatus(const WorkerSession& session) {
+absl::Status Store::Impl::SessionStatus(const WorkerSession& session) {
   const auto row =
       Find<std::int64_t, bool>("SELECT epoch, active FROM workers WHERE worker = ?", session.worker);
   const auto [epoch, active] = row.value_or(std::tuple(std::int64_t{0}, false));
@@ -77,53 +76,52 @@ absl::Status SqliteStore::SessionStatus(const WorkerSession& session) {
   return absl::OkStatus();
 }
 
-std::optional<std::int64_t> SqliteStore::LastEpoch(const std::string& worker) {
+std::optional<std::int64_t> Store::Impl::LastEpoch(const std::string& worker) {
   return Find<std::int64_t>("SELECT epoch FROM workers WHERE worker = ?", worker);
 }
 
-absl::Status SqliteStore::CheckSession(const WorkerSession& session) {
-  return Read([&] { return SessionStatus(session); });
+absl::Status Store::CheckSession(const WorkerSession& session) {
+  return impl_->Read([&] { return impl_->SessionStatus(session); });
 }
 
-absl::Status SqliteStore::DeregisterWorker(const std::string& worker, std::int64_t session_epoch,
-                                           double now_s) {
-  return Write([&]() -> absl::Status {
-    absl::Status status = SessionStatus({worker, session_epoch});
-    if (absl::IsNotFound(status) && LastEpoch(worker) == session_epoch) return absl::OkStatus();
+absl::Status Store::DeregisterWorker(const std::string& worker, std::int64_t session_epoch, double now_s) {
+  return impl_->Write([&]() -> absl::Status {
+    absl::Status status = impl_->SessionStatus({worker, session_epoch});
+    if (absl::IsNotFound(status) && impl_->LastEpoch(worker) == session_epoch) return absl::OkStatus();
     if (!status.ok()) return status;
-    Execute("UPDATE workers SET active = 0 WHERE worker = ?", worker);
-    EndShares({.end = ShareEnd::kWithdrawn, .now_s = now_s, .message = "the worker was stopped"},
-              FoundBy::kWorker, "worker = ?5", worker);
-    leaving_.erase(worker);
-    change_.work = true;
+    impl_->Execute("UPDATE workers SET active = 0 WHERE worker = ?", worker);
+    impl_->EndShares({.end = ShareEnd::kWithdrawn, .now_s = now_s, .message = "the worker was stopped"},
+                     Impl::FoundBy::kWorker, "worker = ?5", worker);
+    impl_->leaving_.erase(worker);
+    impl_->change_.work = true;
     return absl::OkStatus();
   });
 }
 
-absl::StatusOr<bool> SqliteStore::DrainWorker(const std::string& worker, const std::string& request_id) {
-  return Write([&]() -> absl::StatusOr<bool> {
-    const auto row = Find<bool, bool>("SELECT active, draining FROM workers WHERE worker = ?", worker);
+absl::StatusOr<bool> Store::DrainWorker(const std::string& worker, const std::string& request_id) {
+  return impl_->Write([&]() -> absl::StatusOr<bool> {
+    const auto row = impl_->Find<bool, bool>("SELECT active, draining FROM workers WHERE worker = ?", worker);
     if (!row) return absl::NotFoundError(fmt::format("{} is not registered", worker));
     const auto [active, draining] = *row;
-    if (const auto known = FindRequest(request_id, kDrain); known && *known == worker)
+    if (const auto known = impl_->FindRequest(request_id, kDrain); known && *known == worker)
       return active && draining;
-    if (RequestIdTaken(request_id)) {
-      return RequestIdReused(request_id);
+    if (impl_->RequestIdTaken(request_id)) {
+      return impl_->RequestIdReused(request_id);
     }
     if (!active) {
       return absl::FailedPreconditionError(
           fmt::format("{} has deregistered; there is nothing to drain", worker));
     }
-    RememberRequest(request_id, kDrain, worker);
+    impl_->RememberRequest(request_id, kDrain, worker);
     if (!draining) {
-      Execute("UPDATE workers SET draining = 1 WHERE worker = ?", worker);
-      change_.work = true;
+      impl_->Execute("UPDATE workers SET draining = 1 WHERE worker = ?", worker);
+      impl_->change_.work = true;
     }
     return true;
   });
 }
 
-std::vector<WorkerRecord> SqliteStore::ReadWorkers(const ListLimit& limit, WorkerRows rows) {
+std::vector<WorkerRecord> Store::Impl::ReadWorkers(const ListLimit& limit, WorkerRows rows) {
   std::vector<WorkerRecord> workers;
   std::size_t bytes = 0;
   Query<std::int64_t, std::int64_t, std::int64_t> shares(db(), R"sql(
@@ -152,42 +150,42 @@ std::vector<WorkerRecord> SqliteStore::ReadWorkers(const ListLimit& limit, Worke
   return workers;
 }
 
-absl::StatusOr<std::vector<WorkerRecord>> SqliteStore::ListWorkers(const std::string& after,
-                                                                   const ListLimit& limit, bool gone) {
-  return Read([&] {
-    return ReadWorkers(limit, "worker > ? AND active >= ? ORDER BY worker LIMIT ?", after, !gone,
-                       limit.count);
+absl::StatusOr<std::vector<WorkerRecord>> Store::ListWorkers(const std::string& after, const ListLimit& limit,
+                                                             bool gone) {
+  return impl_->Read([&] {
+    return impl_->ReadWorkers(limit, "worker > ? AND active >= ? ORDER BY worker LIMIT ?", after, !gone,
+                              limit.count);
   });
 }
 
-absl::StatusOr<WorkerRecord> SqliteStore::GetWorker(const std::string& worker) {
-  return Read([&]() -> absl::StatusOr<WorkerRecord> {
-    std::vector<WorkerRecord> found = ReadWorkers(1, "worker = ?", worker);
+absl::StatusOr<WorkerRecord> Store::GetWorker(const std::string& worker) {
+  return impl_->Read([&]() -> absl::StatusOr<WorkerRecord> {
+    std::vector<WorkerRecord> found = impl_->ReadWorkers(1, "worker = ?", worker);
     if (found.empty()) return absl::NotFoundError(fmt::format("there is no worker {}", worker));
     return std::move(found.front());
   });
 }
 
-absl::Status SqliteStore::SetLeaving(const WorkerSession& session, std::optional<double> leaves_s) {
-  return Read([&]() -> absl::Status {
-    if (!leaves_s && !leaving_.contains(session.worker)) return absl::OkStatus();
-    AUTOCFG_RETURN_IF_ERROR(SessionStatus(session));
+absl::Status Store::SetLeaving(const WorkerSession& session, std::optional<double> leaves_s) {
+  return impl_->Read([&]() -> absl::Status {
+    if (!leaves_s && !impl_->leaving_.contains(session.worker)) return absl::OkStatus();
+    AUTOCFG_RETURN_IF_ERROR(impl_->SessionStatus(session));
     if (leaves_s) {
-      leaving_[session.worker] = {session.epoch, *leaves_s};
+      impl_->leaving_[session.worker] = {session.epoch, *leaves_s};
     } else {
-      leaving_.erase(session.worker);
+      impl_->leaving_.erase(session.worker);
     }
     return absl::OkStatus();
   });
 }
 
-std::optional<double> SqliteStore::LeavesAt(const WorkerSession& session) const {
+std::optional<double> Store::Impl::LeavesAt(const WorkerSession& session) const {
   const auto found = leaving_.find(session.worker);
   if (found == leaving_.end() || found->second.first != session.epoch) return std::nullopt;
   return found->second.second;
 }
 
-double SqliteStore::NeededSeconds(std::int64_t job) {
+double Store::Impl::NeededSeconds(std::int64_t job) {
   const v1::Job message = JobOf(job);
   double limit_s = message.time_limit_s();
   if (message.has_calibrate()) {

@@ -1,4 +1,4 @@
-// Runs the store's conformance suite on every implementation.
+// Runs the suites of the store on stores in files and in memory.
 #include "server/store/sqlite/sqlite_store.h"
 #include "tests/conformance/store_calibrations_suite.h"
 #include "tests/conformance/store_fairness_suite.h"
