@@ -45,8 +45,8 @@ std::chrono::duration<double> ToSeconds(absl::Duration duration) {
   return std::chrono::duration<double>(absl::ToDoubleSeconds(duration));
 }
 
-void RunAnswers(const std::vector<std::function<void()>>& answers) {
-  for (const auto& answer : answers) answer();
+std::string TextOf(const absl::Status& status) {
+  return status.ToString(absl::StatusToStringMode::kWithNoExtraData);
 }
 
 }  // namespace
@@ -90,38 +90,26 @@ CallId Dispatcher::Poll(const PollRequest& request, PollAnswer answer) {
   }
   const auto worker = store_.GetWorker(request.session.worker);
   if (!worker.ok()) return reject(worker.status());
-  const auto nothing = [drain = worker->draining](const ParkedPoll& poll) {
-    poll.answer(Work{.lease = std::nullopt, .drain = drain});
-  };
-
-  std::optional<ParkedPoll> ended;
-  CallId id = 0;
-  absl::Status rejected;
-  bool at_once = false;
-  {
-    absl::MutexLock lock(&mutex_);
-    const double now_s = clock_();
-    if (closed_) {
-      rejected = CoordinatorClosing();
-    } else if (!presence_.Heard(request.session, now_s)) {
-      rejected = Superseded(request.session);
-    } else if (worker->draining && presence_.TellDrainToPoll(request.session)) {
-      at_once = true;
-    } else {
-      presence_.Works(request.session, now_s);
-      presence_.Parked(request.session);
-      auto placed = polls_.Put(request.session.worker, {request.session, worker->draining, answer},
-                               SteadyIn(request.wait));
-      id = placed.id;
-      ended = std::move(placed.displaced);
-      if (ended) Ended(ended->session, /*broke=*/false);
-      LookSoon();
-    }
+  const Work nothing{.lease = std::nullopt, .drain = worker->draining};
+  Answers answers;
+  absl::MutexLock lock(&mutex_);
+  const double now_s = clock_();
+  if (closed_) {
+    answers.Add(std::move(answer), CoordinatorClosing());
+  } else if (!presence_.Heard(request.session, now_s)) {
+    answers.Add(std::move(answer), Superseded(request.session));
+  } else if (worker->draining && presence_.TellDrainToPoll(request.session)) {
+    answers.Add(std::move(answer), nothing);
+  } else {
+    presence_.Works(request.session, now_s);
+    presence_.Parked(request.session);
+    const auto [id, displaced] = polls_.Put(
+        request.session.worker, {request.session, nothing, std::move(answer)}, SteadyIn(request.wait));
+    if (displaced) End(*displaced, nothing, answers);
+    LookSoon();
+    return id;
   }
-  if (!rejected.ok()) return reject(rejected);
-  if (at_once) nothing({request.session, true, std::move(answer)});
-  if (ended) nothing(*ended);
-  return id;
+  return 0;
 }
 
 CallId Dispatcher::Renew(const RenewRequest& request, const RenewAnswer& answer) {
@@ -136,57 +124,44 @@ CallId Dispatcher::Renew(const RenewRequest& request, const RenewAnswer& answer)
     answer(command.status());
     return 0;
   }
-  std::optional<ParkedRenewal> ended;
-  CallId id = 0;
-  absl::StatusOr<v1::LeaseCommand> now = *command;
-  {
-    absl::MutexLock lock(&mutex_);
-    const double now_s = clock_();
-    const bool current = !closed_ && presence_.Heard(request.session, now_s);
-    if (current) presence_.Works(request.session, now_s);
-    if (closed_) {
-      now = CoordinatorClosing();
-    } else if (!current) {
-      now = Superseded(request.session);
-    } else if (request.wait > absl::ZeroDuration() && *command != v1::LEASE_COMMAND_CANCEL &&
-               !(*command == v1::LEASE_COMMAND_DRAIN && presence_.TellDrainToRenewal(request.session))) {
-      presence_.Parked(request.session);
-      auto placed =
-          renewals_.Put(request.lease_id, {request.session, *command, answer}, SteadyIn(request.wait));
-      id = placed.id;
-      ended = std::move(placed.displaced);
-      if (ended) Ended(ended->session, /*broke=*/false);
-      if (changes_ != changes) LookSoon();  // the renewal's answer may be outdated
-    }
+  Answers answers;
+  absl::MutexLock lock(&mutex_);
+  if (closed_) {
+    answers.Add(answer, CoordinatorClosing());
+    return 0;
   }
-  if (id == 0) answer(now);
-  if (ended) ended->answer(ended->otherwise);
+  const double now_s = clock_();
+  if (!presence_.Heard(request.session, now_s)) {
+    answers.Add(answer, Superseded(request.session));
+    return 0;
+  }
+  presence_.Works(request.session, now_s);
+  if (request.wait <= absl::ZeroDuration() || *command == v1::LEASE_COMMAND_CANCEL ||
+      (*command == v1::LEASE_COMMAND_DRAIN && presence_.TellDrainToRenewal(request.session))) {
+    answers.Add(answer, *command);
+    return 0;
+  }
+  presence_.Parked(request.session);
+  const auto [id, displaced] =
+      renewals_.Put(request.lease_id, {request.session, *command, answer}, SteadyIn(request.wait));
+  if (displaced) End(*displaced, displaced->otherwise, answers);
+  if (changes_ != changes) LookSoon();  // the renewal's answer may be outdated
   return id;
 }
 
-void Dispatcher::PollerGone(CallId id, bool broke) {
-  std::optional<ParkedPoll> poll;
-  {
-    absl::MutexLock lock(&mutex_);
-    poll = polls_.TakeById(id);
-    if (!poll) return;
-    Ended(poll->session, broke);
-    LookSoon();
-  }
-  poll->answer(absl::CancelledError("the worker is gone"));
+template <typename Calls>
+void Dispatcher::CallerGone(Calls& calls, CallId id, bool broke) {
+  Answers answers;
+  absl::MutexLock lock(&mutex_);
+  const auto call = calls.TakeById(id);
+  if (!call) return;
+  End(*call, absl::CancelledError("the worker is gone"), answers, broke);
+  LookSoon();
 }
 
-void Dispatcher::RenewerGone(CallId id, bool broke) {
-  std::optional<ParkedRenewal> renewal;
-  {
-    absl::MutexLock lock(&mutex_);
-    renewal = renewals_.TakeById(id);
-    if (!renewal) return;
-    Ended(renewal->session, broke);
-    LookSoon();
-  }
-  renewal->answer(absl::CancelledError("the worker is gone"));
-}
+void Dispatcher::PollerGone(CallId id, bool broke) { CallerGone(polls_, id, broke); }
+
+void Dispatcher::RenewerGone(CallId id, bool broke) { CallerGone(renewals_, id, broke); }
 
 void Dispatcher::Undelivered(const Lease& lease) {
   base::LogFields fields = FieldsOfJob(lease.job.name());
@@ -196,69 +171,48 @@ void Dispatcher::Undelivered(const Lease& lease) {
   spdlog::info("{}: lease {} did not reach {}; its job is queued again", lease.job.name(), lease.lease_id,
                lease.session.worker);
   if (absl::Status status = store_.ReturnLease(lease.lease_id, lease.fencing_token, clock_()); !status.ok())
-    spdlog::error("lease {} cannot be returned; it will expire: {}", lease.lease_id,
-                  status.ToString(absl::StatusToStringMode::kWithNoExtraData));
+    spdlog::error("lease {} cannot be returned; it will expire: {}", lease.lease_id, TextOf(status));
 }
 
 template <typename Which>
-Dispatcher::Answers Dispatcher::EndCalls(Which which, const absl::StatusOr<Work>& polls,
-                                         const absl::StatusOr<v1::LeaseCommand>& renewals) {
-  Answers answers;
-  for (ParkedPoll& poll :
-       polls_.TakeIf([&](const ParkedPoll&each, SteadyTime) { return which(each.session); })) {
-    Ended(poll.session, /*broke=*/false);
-    answers.push_back([answer = std::move(poll.answer), polls] { answer(polls); });
-  }
-  for (ParkedRenewal& renewal :
-       renewals_.TakeIf([&](const ParkedRenewal&each, SteadyTime) { return which(each.session); })) {
-    Ended(renewal.session, /*broke=*/false);
-    answers.push_back([answer = std::move(renewal.answer), renewals] { answer(renewals); });
-  }
-  return answers;
+void Dispatcher::EndCalls(Which which, const absl::StatusOr<Work>& polls,
+                          const absl::StatusOr<v1::LeaseCommand>& renewals, Answers& answers) {
+  const auto selected = [&which](const auto& call, SteadyTime) { return which(call.session); };
+  for (const ParkedPoll& poll : polls_.TakeIf(selected)) End(poll, polls, answers);
+  for (const ParkedRenewal& renewal : renewals_.TakeIf(selected)) End(renewal, renewals, answers);
 }
 
 void Dispatcher::Registered(const WorkerSession& session) {
   Answers answers;
-  {
-    absl::MutexLock lock(&mutex_);
-    presence_.Heard(session, clock_());
-    const absl::Status over = Superseded({session.worker, session.epoch - 1});
-    answers = EndCalls(
-        [&](const WorkerSession& each) {
-          return each.worker == session.worker && each.epoch < session.epoch;
-        },
-        over, over);
-    LookSoon();
-  }
-  RunAnswers(answers);
+  absl::MutexLock lock(&mutex_);
+  presence_.Heard(session, clock_());
+  const absl::Status over = Superseded({session.worker, session.epoch - 1});
+  EndCalls(
+      [&](const WorkerSession& each) { return each.worker == session.worker && each.epoch < session.epoch; },
+      over, over, answers);
+  LookSoon();
 }
 
 void Dispatcher::Deregistered(const WorkerSession& session) {
   Answers answers;
-  {
-    absl::MutexLock lock(&mutex_);
-    answers = EndCalls([&](const WorkerSession& each) { return each == session; }, Work{},
-                       absl::FailedPreconditionError(fmt::format("{} has deregistered", session.worker)));
-    presence_.Forget(session);
-    LookSoon();
-  }
-  RunAnswers(answers);
+  absl::MutexLock lock(&mutex_);
+  EndCalls([&](const WorkerSession& each) { return each == session; }, Work{},
+           absl::FailedPreconditionError(fmt::format("{} has deregistered", session.worker)), answers);
+  presence_.Forget(session);
+  LookSoon();
 }
 
 void Dispatcher::Drains(const std::string& worker) {
   Answers answers;
-  {
-    absl::MutexLock lock(&mutex_);
-    polls_.ForEach([&](const std::string&, const ParkedPoll& poll) {
-      if (poll.session.worker == worker) presence_.TellDrainToPoll(poll.session);
-    });
-    renewals_.ForEach([&](const std::string&, const ParkedRenewal& renewal) {
-      if (renewal.session.worker == worker) presence_.TellDrainToRenewal(renewal.session);
-    });
-    answers = EndCalls([&](const WorkerSession& each) { return each.worker == worker; },
-                       Work{.lease = std::nullopt, .drain = true}, v1::LEASE_COMMAND_DRAIN);
-  }
-  RunAnswers(answers);
+  absl::MutexLock lock(&mutex_);
+  polls_.ForEach([&](const std::string&, const ParkedPoll& poll) {
+    if (poll.session.worker == worker) presence_.TellDrainToPoll(poll.session);
+  });
+  renewals_.ForEach([&](const std::string&, const ParkedRenewal& renewal) {
+    if (renewal.session.worker == worker) presence_.TellDrainToRenewal(renewal.session);
+  });
+  EndCalls([&](const WorkerSession& each) { return each.worker == worker; },
+           Work{.lease = std::nullopt, .drain = true}, v1::LEASE_COMMAND_DRAIN, answers);
 }
 
 void Dispatcher::Heard(const WorkerSession& session) {
@@ -305,15 +259,14 @@ std::size_t Dispatcher::parked() {
 }
 
 void Dispatcher::Close() {
-  Answers answers;
   {
+    Answers answers;
     absl::MutexLock lock(&mutex_);
     if (std::exchange(closed_, true)) return;
     wakeup_.Set();
     closing_.Set();
-    answers = EndCalls([](const WorkerSession&) { return true; }, CoordinatorClosing(), CoordinatorClosing());
+    EndCalls([](const WorkerSession&) { return true; }, CoordinatorClosing(), CoordinatorClosing(), answers);
   }
-  RunAnswers(answers);
   thread_.join();
 }
 
@@ -400,33 +353,20 @@ void Dispatcher::DeregisterAbandoned(const std::vector<WorkerSession>& abandoned
 
 void Dispatcher::EndDue(SteadyTime now) {
   Answers answers;
-  {
-    absl::MutexLock lock(&mutex_);
-    for (ParkedPoll& poll : polls_.TakeDue(now)) {
-      Ended(poll.session, /*broke=*/false);
-      answers.push_back(
-          [call = std::move(poll)] { call.answer(Work{.lease = std::nullopt, .drain = call.drain}); });
-    }
-    for (ParkedRenewal& renewal : renewals_.TakeDue(now)) {
-      Ended(renewal.session, /*broke=*/false);
-      answers.push_back([call = std::move(renewal)] { call.answer(call.otherwise); });
-    }
-  }
-  RunAnswers(answers);
+  absl::MutexLock lock(&mutex_);
+  for (const ParkedPoll& poll : polls_.TakeDue(now)) End(poll, poll.otherwise, answers);
+  for (const ParkedRenewal& renewal : renewals_.TakeDue(now)) End(renewal, renewal.otherwise, answers);
 }
 
-Dispatcher::Answers Dispatcher::DismissPolls(const std::vector<EndedLease>& lost) {
-  Answers answers;
+void Dispatcher::DismissPolls(const std::vector<EndedLease>& lost, Answers& answers) {
   absl::MutexLock lock(&mutex_);
   for (const EndedLease& lease : lost) {
     const ParkedPoll* parked = polls_.Find(lease.session.worker);
     if (parked == nullptr || parked->session != lease.session) continue;
     presence_.Dismissed(lease.session);
-    answers.push_back([poll = *polls_.Take(lease.session.worker)] {
-      poll.answer(Work{.lease = std::nullopt, .drain = poll.drain});
-    });
+    answers.Add(parked->answer, parked->otherwise);
+    polls_.Take(lease.session.worker);
   }
-  return answers;
 }
 
 absl::Status Dispatcher::ExpireLeases(double now_s, bool away) {
@@ -436,14 +376,13 @@ absl::Status Dispatcher::ExpireLeases(double now_s, bool away) {
     absl::MutexLock handing_out(&hand_out_mutex_);
     ended = away ? store_.WithdrawExpired(now_s) : store_.ExpireLeases(now_s);
     if (!ended.ok()) return ended.status();
-    answers = DismissPolls(*ended);
+    DismissPolls(*ended, answers);
   }
   for (const EndedLease& lease : *ended) {
     const base::LogScope scope(FieldsOf(lease));
     spdlog::warn("{}: its lease on {} expired{}; {}", lease.session.worker, lease.job,
                  away ? " while no coordinator was running" : "", WhatBecame(lease));
   }
-  RunAnswers(answers);
   return absl::OkStatus();
 }
 
@@ -462,12 +401,12 @@ void Dispatcher::LoseBroken(const std::vector<WorkerSession>& lost) {
       absl::MutexLock handing_out(&hand_out_mutex_);
       shares =
           store_.LoseGangShares(session, fmt::format("the connection to {} broke", session.worker), clock_());
-      if (shares.ok()) answers = DismissPolls(*shares);
+      if (shares.ok()) DismissPolls(*shares, answers);
     }
     const base::LogScope of_worker({.worker = session.worker});
     if (!shares.ok()) {
       spdlog::error("{}: cannot end its leases early; they will expire: {}", session.worker,
-                    shares.status().ToString(absl::StatusToStringMode::kWithNoExtraData));
+                    TextOf(shares.status()));
       continue;
     }
     for (const EndedLease& share : *shares) {
@@ -475,7 +414,6 @@ void Dispatcher::LoseBroken(const std::vector<WorkerSession>& lost) {
       spdlog::warn("{}: its connection broke, and its share of {} is lost; {}", session.worker, share.job,
                    WhatBecame(share));
     }
-    RunAnswers(answers);
   }
 }
 
@@ -509,21 +447,15 @@ Dispatcher::HandedOut Dispatcher::Assign(Answers& failed) {
     // If the process was stopped meanwhile, these leases are old before they reach their workers.
     if (!assigned->leases.empty() && clock_() - now_s > options_.lease_duration_s / 2) {
       if (const auto granted = GrantAnew(); !granted.ok())
-        spdlog::error("cannot grant leases anew; they may expire early: {}",
-                      granted.status().ToString(absl::StatusToStringMode::kWithNoExtraData));
+        spdlog::error("cannot grant leases anew; they may expire early: {}", TextOf(granted.status()));
     }
   }
   absl::MutexLock lock(&mutex_);
   if (!assigned.ok()) {
-    if (assigned.status() != last_error_)
-      spdlog::error("cannot assign work: {}",
-                    assigned.status().ToString(absl::StatusToStringMode::kWithNoExtraData));
+    if (assigned.status() != last_error_) spdlog::error("cannot assign work: {}", TextOf(assigned.status()));
     last_error_ = assigned.status();
     for (const WorkerSession& session : waiting) {
-      auto poll = polls_.Take(session.worker);
-      if (!poll) continue;
-      Ended(poll->session, /*broke=*/false);
-      failed.push_back([call = *std::move(poll), status = assigned.status()] { call.answer(status); });
+      if (const auto poll = polls_.Take(session.worker)) End(*poll, assigned.status(), failed);
     }
     return handed_out;
   }
@@ -532,7 +464,7 @@ Dispatcher::HandedOut Dispatcher::Assign(Answers& failed) {
     const ParkedPoll* waits = polls_.Find(lease.session.worker);
     auto poll = waits != nullptr && waits->session == lease.session ? polls_.Take(lease.session.worker)
                                                                     : std::nullopt;
-    if (poll) Ended(poll->session, /*broke=*/false);
+    if (poll) Ended(poll->session);
     handed_out.polls.push_back(std::move(poll));
     handed_out.leases.push_back(std::move(lease));
   }
@@ -542,7 +474,6 @@ Dispatcher::HandedOut Dispatcher::Assign(Answers& failed) {
 void Dispatcher::HandOut() {
   Answers failed;
   const HandedOut handed_out = Assign(failed);
-  RunAnswers(failed);
   std::vector<std::int64_t> started;
   {
     absl::MutexLock lock(&mutex_);
@@ -568,8 +499,7 @@ void Dispatcher::Explain(std::vector<std::int64_t> changed) {
     next_explanation_ = SteadyIn(options_.look_period);
     const auto waiting = store_.WaitingStudies(polling, at_work_, clock_(), keeps_);
     if (!waiting.ok() && waiting.status() != last_explain_error_)
-      spdlog::error("cannot read why studies wait: {}",
-                    waiting.status().ToString(absl::StatusToStringMode::kWithNoExtraData));
+      spdlog::error("cannot read why studies wait: {}", TextOf(waiting.status()));
     last_explain_error_ = waiting.status();
     if (waiting.ok()) {
       unexplained_ = false;
@@ -585,20 +515,14 @@ void Dispatcher::StopLeases() {
   const auto stopping = store_.LeasesToStop();
   if (!stopping.ok()) {
     spdlog::error("cannot read the leases to stop; their workers learn of it at the next renewal: {}",
-                  stopping.status().ToString(absl::StatusToStringMode::kWithNoExtraData));
+                  TextOf(stopping.status()));
     return;
   }
-  std::vector<ParkedRenewal> told;
-  {
-    absl::MutexLock lock(&mutex_);
-    for (const std::string& lease : *stopping) {
-      if (auto renewal = renewals_.Take(lease)) {
-        Ended(renewal->session, /*broke=*/false);
-        told.push_back(*std::move(renewal));
-      }
-    }
+  Answers answers;
+  absl::MutexLock lock(&mutex_);
+  for (const std::string& lease : *stopping) {
+    if (const auto renewal = renewals_.Take(lease)) End(*renewal, v1::LEASE_COMMAND_CANCEL, answers);
   }
-  for (const ParkedRenewal& renewal : told) renewal.answer(v1::LEASE_COMMAND_CANCEL);
 }
 
 }  // namespace autocfg::server

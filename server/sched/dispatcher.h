@@ -127,17 +127,14 @@ class Dispatcher {
   // Returns the sentence if nothing was heard of any of these workers for some seconds; else nothing.
   std::string QuietText(const std::vector<std::string>& workers) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  struct ParkedPoll {
+  template <typename Answer, typename Value>
+  struct ParkedCall {
     WorkerSession session;
-    bool drain = false;
-    PollAnswer answer;
+    Value otherwise;  // the answer after the wait
+    Answer answer;
   };
-  struct ParkedRenewal {
-    WorkerSession session;
-    v1::LeaseCommand otherwise;  // the answer after the wait
-    RenewAnswer answer;
-  };
-  using Answers = std::vector<std::function<void()>>;
+  using ParkedPoll = ParkedCall<PollAnswer, Work>;
+  using ParkedRenewal = ParkedCall<RenewAnswer, v1::LeaseCommand>;
 
   void Loop();
   void NoteRegistered() ABSL_LOCKS_EXCLUDED(mutex_);      // those registered in the store
@@ -158,16 +155,26 @@ class Dispatcher {
   // `changed`: studies whose reason has changed already.
   void Explain(std::vector<std::int64_t> changed) ABSL_LOCKS_EXCLUDED(mutex_);
   // Takes the parked polls of sessions that just lost leases; they are answered without work.
-  Answers DismissPolls(const std::vector<EndedLease>& lost) ABSL_LOCKS_EXCLUDED(mutex_);
+  void DismissPolls(const std::vector<EndedLease>& lost, Answers& answers) ABSL_LOCKS_EXCLUDED(mutex_);
   void StopLeases();
   void EndDue(SteadyTime now);  // ends calls whose wait ended by `now`, after a last check
   // Answers the poll with the lease. Returns the lease to the store if the poll does not take it.
   void Give(const std::optional<ParkedPoll>& poll, const Lease& lease);
-  void Ended(const WorkerSession& session, bool broke) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A call that was taken gets this answer.
+  template <typename Call, typename Value>
+  void End(const Call& call, const Value& value, Answers& answers, bool broke = false)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    Ended(call.session, broke);
+    answers.Add(call.answer, value);
+  }
+  void Ended(const WorkerSession& session, bool broke = false) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  template <typename Calls>
+  void CallerGone(Calls& calls, CallId id, bool broke) ABSL_LOCKS_EXCLUDED(mutex_);
   // Takes the calls selected by `which` (session -> bool); they get these answers.
   template <typename Which>
-  Answers EndCalls(Which which, const absl::StatusOr<Work>& polls,
-                   const absl::StatusOr<v1::LeaseCommand>& renewals) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndCalls(Which which, const absl::StatusOr<Work>& polls,
+                const absl::StatusOr<v1::LeaseCommand>& renewals, Answers& answers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Store& store_;
   const base::Clock clock_;

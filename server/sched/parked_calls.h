@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -28,6 +29,26 @@ using CallId = std::uint64_t;
 inline absl::Status CoordinatorClosing() {
   return absl::UnavailableError("the coordinator is shutting down; call again later");
 }
+
+// Answers that are decided under a lock, and given when this object goes. Declare it before the lock, so that
+// the lock is released by then.
+class Answers {
+ public:
+  Answers() = default;
+  Answers(const Answers&) = delete;
+  Answers& operator=(const Answers&) = delete;
+  ~Answers() {
+    for (const auto& give : answers_) give();
+  }
+
+  template <typename Answer, typename Value>
+  void Add(Answer answer, Value value) {
+    answers_.push_back([answer = std::move(answer), value = std::move(value)] { answer(value); });
+  }
+
+ private:
+  std::vector<std::function<void()>> answers_;
+};
 
 template <typename Key, typename Call>
 class ParkedCalls {

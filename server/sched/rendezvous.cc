@@ -40,10 +40,6 @@ std::string Ranks(std::int32_t first, std::size_t ranks) {
   return last == first ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, last);
 }
 
-void RunAll(const std::vector<std::function<void()>>& answers) {
-  for (const auto& answer : answers) answer();
-}
-
 }  // namespace
 
 Rendezvous::Rendezvous(Store& store, RendezvousOptions options)
@@ -219,50 +215,41 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
   const LeaseKey lease{request.lease_id, request.fencing_token};
   if (absl::Status status = Enter(key, lease, *share); !status.ok()) return reject(status);
   std::optional<Full> full;
-  Answers answers;
   CallId id = 0;
   {
+    Answers answers;
     absl::MutexLock lock(&mutex_);
+    const auto known = attempts_.find(key);
     if (closed_) {
-      answers.push_back([answer = std::move(answer)] { answer(CoordinatorClosing()); });
-    } else if (const auto known = attempts_.find(key); known == attempts_.end()) {
-      answers.push_back([answer = std::move(answer), lease] {
-        answer(absl::FailedPreconditionError(fmt::format("lease {} is not held any more", lease.lease_id)));
-      });
+      answers.Add(std::move(answer), CoordinatorClosing());
+    } else if (known == attempts_.end()) {
+      answers.Add(std::move(answer), absl::FailedPreconditionError(
+                                         fmt::format("lease {} is not held any more", lease.lease_id)));
+    } else if (absl::Status status = Bring(known->second, *share, request); !status.ok()) {
+      answers.Add(std::move(answer), status);
+    } else if (Gathering& gathering = known->second.gatherings[request.sequence]; gathering.complete) {
+      answers.Add(std::move(answer), Gathered(gathering.values));
+    } else if (share->others_ended) {
+      answers.Add(std::move(answer), OthersEnded());
     } else {
-      Attempt& attempt = known->second;
-      if (absl::Status status = Bring(attempt, *share, request); !status.ok()) {
-        answers.push_back([answer = std::move(answer), status] { answer(status); });
-      } else if (Gathering& gathering = attempt.gatherings[request.sequence]; gathering.complete) {
-        answers.push_back([answer = std::move(answer), all = Gathered(gathering.values)] { answer(all); });
-      } else if (share->others_ended) {
-        answers.push_back([answer = std::move(answer)] { answer(OthersEnded()); });
-      } else {
-        auto placed = waiting_.Put(lease, {key, request.sequence, std::move(answer)}, gathering.deadline);
-        id = placed.id;
-        if (placed.displaced) {
-          answers.push_back([answer = std::move(placed.displaced->answer)] {
-            answer(absl::AbortedError("the call was repeated"));
-          });
-        }
-        if (gathering.values.size() == 1) wakeup_.Set();  // it has a deadline now
-        if (gathering.ranks == attempt.ranks && !gathering.storing)
-          full = Fill(key, request.sequence, gathering);
-      }
+      auto placed = waiting_.Put(lease, {key, request.sequence, std::move(answer)}, gathering.deadline);
+      id = placed.id;
+      if (placed.displaced)
+        answers.Add(std::move(placed.displaced->answer), absl::AbortedError("the call was repeated"));
+      if (gathering.values.size() == 1) wakeup_.Set();  // it has a deadline now
+      if (gathering.ranks == known->second.ranks && !gathering.storing)
+        full = Fill(key, request.sequence, gathering);
     }
   }
-  RunAll(answers);
   if (full) Complete(*share, *std::move(full));
   return id;
 }
 
 void Rendezvous::CallerGone(CallId id) {
-  std::optional<Waiting> call;
-  {
-    absl::MutexLock lock(&mutex_);
-    call = waiting_.TakeById(id);
-  }
-  if (call) call->answer(absl::CancelledError("the worker is gone"));
+  Answers answers;
+  absl::MutexLock lock(&mutex_);
+  if (auto call = waiting_.TakeById(id))
+    answers.Add(std::move(call->answer), absl::CancelledError("the worker is gone"));
 }
 
 void Rendezvous::StoreChanged() {
@@ -280,14 +267,13 @@ std::size_t Rendezvous::bytes() {
 }
 
 void Rendezvous::Close() {
-  std::vector<Waiting> calls;
   {
+    Answers answers;
     absl::MutexLock lock(&mutex_);
     if (std::exchange(closed_, true)) return;
     wakeup_.Set();
-    calls = waiting_.TakeAll();
+    for (Waiting& call : waiting_.TakeAll()) answers.Add(std::move(call.answer), CoordinatorClosing());
   }
-  for (const Waiting& call : calls) call.answer(CoordinatorClosing());
   thread_.join();
 }
 
@@ -324,30 +310,26 @@ void Rendezvous::PutOff(double late_s) {
 
 void Rendezvous::EndLate() {
   Answers answers;
-  {
-    absl::MutexLock lock(&mutex_);
-    const SteadyTime now = SteadyNow();
-    for (Waiting& call : waiting_.TakeDue(now)) {
-      std::string text = "not all ranks joined in time";
-      if (const auto attempt = attempts_.find(call.attempt); attempt != attempts_.end()) {
-        if (const auto gathering = attempt->second.gatherings.find(call.sequence);
-            gathering != attempt->second.gatherings.end()) {
-          text = fmt::format("gathering {} ('{}'): {} of {} ranks joined within {}", call.sequence,
-                             gathering->second.name, gathering->second.ranks, attempt->second.ranks,
-                             absl::FormatDuration(options_.barrier));
-        }
+  absl::MutexLock lock(&mutex_);
+  const SteadyTime now = SteadyNow();
+  for (Waiting& call : waiting_.TakeDue(now)) {
+    std::string text = "not all ranks joined in time";
+    if (const auto attempt = attempts_.find(call.attempt); attempt != attempts_.end()) {
+      if (const auto gathering = attempt->second.gatherings.find(call.sequence);
+          gathering != attempt->second.gatherings.end()) {
+        text = fmt::format("gathering {} ('{}'): {} of {} ranks joined within {}", call.sequence,
+                           gathering->second.name, gathering->second.ranks, attempt->second.ranks,
+                           absl::FormatDuration(options_.barrier));
       }
-      answers.push_back(
-          [answer = std::move(call.answer), text] { answer(absl::DeadlineExceededError(text)); });
     }
-    for (auto& [key, attempt] : attempts_) {
-      std::erase_if(attempt.gatherings, [&](const auto& each) {
-        const Gathering& gathering = each.second;
-        return !gathering.complete && !gathering.storing && gathering.deadline <= now;
-      });
-    }
+    answers.Add(std::move(call.answer), absl::DeadlineExceededError(text));
   }
-  RunAll(answers);
+  for (auto& [key, attempt] : attempts_) {
+    std::erase_if(attempt.gatherings, [&](const auto& each) {
+      const Gathering& gathering = each.second;
+      return !gathering.complete && !gathering.storing && gathering.deadline <= now;
+    });
+  }
 }
 
 void Rendezvous::EndBroken() {
@@ -370,18 +352,14 @@ void Rendezvous::EndBroken() {
     }
   }
   Answers answers;
-  {
-    absl::MutexLock lock(&mutex_);
-    for (const auto& [lease, status] : over) {
-      if (auto call = waiting_.Take(lease))
-        answers.push_back([answer = std::move(call->answer), status = status] { answer(status); });
-    }
-    for (const LeaseKey& lease : gone) {
-      for (auto& [key, attempt] : attempts_) attempt.shares.erase(lease);
-    }
-    std::erase_if(attempts_, [](const auto& each) { return each.second.shares.empty(); });
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [lease, status] : over) {
+    if (auto call = waiting_.Take(lease)) answers.Add(std::move(call->answer), status);
   }
-  RunAll(answers);
+  for (const LeaseKey& lease : gone) {
+    for (auto& [key, attempt] : attempts_) attempt.shares.erase(lease);
+  }
+  std::erase_if(attempts_, [](const auto& each) { return each.second.shares.empty(); });
 }
 
 }  // namespace autocfg::server

@@ -112,7 +112,6 @@ class Rendezvous {
     std::int64_t sequence = 0;
     JoinAnswer answer;
   };
-  using Answers = std::vector<std::function<void()>>;
 
   absl::Status Bring(Attempt& attempt, const ShareOfAttempt& share, const JoinRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
