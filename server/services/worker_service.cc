@@ -60,29 +60,26 @@ absl::Status WorkerServiceImpl::StillAdmits(const grpc::CallbackServerContext& c
   return parts_.access == nullptr ? absl::OkStatus() : parts_.access->StillAdmits(context, method);
 }
 
-absl::Status WorkerServiceImpl::Register(const v1::RegisterWorkerRequest& request,
-                                         v1::RegisterWorkerResponse& response) {
-  AUTOCFG_RETURN_IF_ERROR(Check(request));
-  v1::RegisterWorkerRequest definite = request;
-  if (request.inventory().device_kind().empty())
-    definite.mutable_inventory()->set_device_kind(std::string(Name(DeviceKind::kCpu)));
-  AUTOCFG_ASSIGN_OR_RETURN(const auto epoch, parts_.store.RegisterWorker(definite, parts_.clock()));
-  parts_.dispatcher.Registered({request.worker(), epoch});
-  const v1::Inventory& inventory = definite.inventory();
-  const base::LogScope scope({.worker = request.worker()});
-  spdlog::info("{} has registered (session {}): host {}, {} slots, {}", request.worker(), epoch,
-               inventory.hostname().empty() ? "not named" : base::Printable(inventory.hostname()),
-               inventory.slots(), inventory.device_kind());
-  response.set_worker(request.worker());
-  response.set_session_epoch(epoch);
-  response.set_lease_duration_s(parts_.lease_duration_s);
-  return absl::OkStatus();
-}
-
 grpc::ServerUnaryReactor* WorkerServiceImpl::RegisterWorker(grpc::CallbackServerContext* context,
                                                             const v1::RegisterWorkerRequest* request,
                                                             v1::RegisterWorkerResponse* response) {
-  return AnswerLater(context, threads_, [=, this] { return Register(*request, *response); });
+  return AnswerLater(context, threads_, [=, this]() -> absl::Status {
+    AUTOCFG_RETURN_IF_ERROR(Check(*request));
+    v1::RegisterWorkerRequest definite = *request;
+    if (request->inventory().device_kind().empty())
+      definite.mutable_inventory()->set_device_kind(std::string(Name(DeviceKind::kCpu)));
+    AUTOCFG_ASSIGN_OR_RETURN(const auto epoch, parts_.store.RegisterWorker(definite, parts_.clock()));
+    parts_.dispatcher.Registered({request->worker(), epoch});
+    const v1::Inventory& inventory = definite.inventory();
+    const base::LogScope scope({.worker = request->worker()});
+    spdlog::info("{} has registered (session {}): host {}, {} slots, {}", request->worker(), epoch,
+                 inventory.hostname().empty() ? "not named" : base::Printable(inventory.hostname()),
+                 inventory.slots(), inventory.device_kind());
+    response->set_worker(request->worker());
+    response->set_session_epoch(epoch);
+    response->set_lease_duration_s(parts_.lease_duration_s);
+    return absl::OkStatus();
+  });
 }
 
 void WorkerServiceImpl::Fill(const Lease& lease, v1::LeaseWorkResponse& response) const {
@@ -191,32 +188,30 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::Rendezvous(grpc::CallbackServerCont
   return call;
 }
 
-// Only a calibration's progress is shown: a trial is over within seconds.
-absl::Status WorkerServiceImpl::Take(const v1::ReportProgressRequest& request) {
-  AUTOCFG_RETURN_IF_ERROR(Check(request));
-  if (request.has_calibration()) {
-    AUTOCFG_RETURN_IF_ERROR(parts_.store.KeepTimedOps(request.lease_id(), request.fencing_token(),
-                                                      request.calibration(), parts_.clock()));
-  }
-  AUTOCFG_ASSIGN_OR_RETURN(const auto share,
-                           parts_.store.FindShare(request.lease_id(), request.fencing_token()));
-  if (share.trial != 0) return absl::OkStatus();
-  return parts_.store
-      .ModifyStudy(share.study,
-                   [&](v1::Study& study) {
-                     if (study.state() != v1::STUDY_STATE_RUNNING) return absl::OkStatus();
-                     study.set_calibration_ops_passed(request.progress().ops_passed());
-                     study.set_calibration_ops(request.progress().ops_all());
-                     study.set_eta_s(request.progress().left_s());
-                     return absl::OkStatus();
-                   })
-      .status();
-}
-
 grpc::ServerUnaryReactor* WorkerServiceImpl::ReportProgress(grpc::CallbackServerContext* context,
                                                             const v1::ReportProgressRequest* request,
                                                             v1::ReportProgressResponse*) {
-  return AnswerLater(context, threads_, [=, this] { return Take(*request); });
+  return AnswerLater(context, threads_, [=, this]() -> absl::Status {
+    AUTOCFG_RETURN_IF_ERROR(Check(*request));
+    if (request->has_calibration()) {
+      AUTOCFG_RETURN_IF_ERROR(parts_.store.KeepTimedOps(request->lease_id(), request->fencing_token(),
+                                                        request->calibration(), parts_.clock()));
+    }
+    AUTOCFG_ASSIGN_OR_RETURN(const auto share,
+                             parts_.store.FindShare(request->lease_id(), request->fencing_token()));
+    // Only a calibration's progress is shown: a trial is over within seconds.
+    if (share.trial != 0) return absl::OkStatus();
+    return parts_.store
+        .ModifyStudy(share.study,
+                     [&](v1::Study& study) {
+                       if (study.state() != v1::STUDY_STATE_RUNNING) return absl::OkStatus();
+                       study.set_calibration_ops_passed(request->progress().ops_passed());
+                       study.set_calibration_ops(request->progress().ops_all());
+                       study.set_eta_s(request->progress().left_s());
+                       return absl::OkStatus();
+                     })
+        .status();
+  });
 }
 
 grpc::ServerUnaryReactor* WorkerServiceImpl::AppendTrialLog(grpc::CallbackServerContext* context,
@@ -228,97 +223,89 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::AppendTrialLog(grpc::CallbackServer
   });
 }
 
-absl::Status WorkerServiceImpl::Take(const v1::ReportTrialRequest& request) {
-  AUTOCFG_RETURN_IF_ERROR(Check(request));
-  v1::ReportTrialRequest report = request;
-  report.set_message(base::Cut(request.message(), kMaxMessageBytes));
-  if (absl::Status status = parts_.store.Report(report, parts_.clock()); !status.ok()) {
-    const base::LogScope scope({.worker = request.worker(), .lease = request.lease_id()});
-    spdlog::warn("{}: {}", request.worker(), std::string(status.message()));
-    return status;
-  }
-  parts_.dispatcher.Heard(SessionOf(request));
-  // The end of a share may not change its study, but it frees slots and may stop the attempt's other shares.
-  parts_.dispatcher.StoreChanged();
-  parts_.rendezvous.StoreChanged();
-  return absl::OkStatus();
-}
-
 grpc::ServerUnaryReactor* WorkerServiceImpl::ReportTrial(grpc::CallbackServerContext* context,
                                                          const v1::ReportTrialRequest* request,
                                                          v1::ReportTrialResponse*) {
-  return AnswerLater(context, threads_, [=, this] { return Take(*request); });
-}
-
-absl::Status WorkerServiceImpl::Drain(const v1::DrainWorkerRequest& request) {
-  AUTOCFG_RETURN_IF_ERROR(Check(request));
-  AUTOCFG_ASSIGN_OR_RETURN(const auto drains,
-                           parts_.store.DrainWorker(request.worker(), request.request_id()));
-  if (drains) {
-    const base::LogScope scope({.worker = request.worker()});
-    spdlog::info("{} drains: it gets no more work", request.worker());
-    parts_.dispatcher.Drains(request.worker());
-  }
-  return absl::OkStatus();
+  return AnswerLater(context, threads_, [=, this]() -> absl::Status {
+    AUTOCFG_RETURN_IF_ERROR(Check(*request));
+    v1::ReportTrialRequest report = *request;
+    report.set_message(base::Cut(request->message(), kMaxMessageBytes));
+    if (absl::Status status = parts_.store.Report(report, parts_.clock()); !status.ok()) {
+      const base::LogScope scope({.worker = request->worker(), .lease = request->lease_id()});
+      spdlog::warn("{}: {}", request->worker(), std::string(status.message()));
+      return status;
+    }
+    parts_.dispatcher.Heard(SessionOf(*request));
+    // The end of a share may not change its study, but it frees slots and may stop the attempt's other
+    // shares.
+    parts_.dispatcher.StoreChanged();
+    parts_.rendezvous.StoreChanged();
+    return absl::OkStatus();
+  });
 }
 
 grpc::ServerUnaryReactor* WorkerServiceImpl::DrainWorker(grpc::CallbackServerContext* context,
                                                          const v1::DrainWorkerRequest* request,
                                                          v1::DrainWorkerResponse*) {
-  return AnswerLater(context, threads_, [=, this] { return Drain(*request); });
-}
-
-absl::Status WorkerServiceImpl::Deregister(const v1::DeregisterWorkerRequest& request) {
-  AUTOCFG_RETURN_IF_ERROR(CheckWorkerName(request.worker()));
-  absl::Status status =
-      parts_.store.DeregisterWorker(request.worker(), request.session_epoch(), parts_.clock());
-  if (status.ok()) {
-    const base::LogScope scope({.worker = request.worker()});
-    spdlog::info("{} has deregistered", request.worker());
-    parts_.dispatcher.Deregistered(SessionOf(request));
-  }
-  return status;
+  return AnswerLater(context, threads_, [=, this]() -> absl::Status {
+    AUTOCFG_RETURN_IF_ERROR(Check(*request));
+    AUTOCFG_ASSIGN_OR_RETURN(const auto drains,
+                             parts_.store.DrainWorker(request->worker(), request->request_id()));
+    if (drains) {
+      const base::LogScope scope({.worker = request->worker()});
+      spdlog::info("{} drains: it gets no more work", request->worker());
+      parts_.dispatcher.Drains(request->worker());
+    }
+    return absl::OkStatus();
+  });
 }
 
 grpc::ServerUnaryReactor* WorkerServiceImpl::DeregisterWorker(grpc::CallbackServerContext* context,
                                                               const v1::DeregisterWorkerRequest* request,
                                                               v1::DeregisterWorkerResponse*) {
-  return AnswerLater(context, threads_, [=, this] { return Deregister(*request); });
-}
-
-absl::Status WorkerServiceImpl::List(const v1::ListWorkersRequest& request,
-                                     v1::ListWorkersResponse& response) {
-  AUTOCFG_ASSIGN_OR_RETURN(auto page, ListPage::Of(request.page_size()));
-  if (!request.page_token().empty() && !CheckWorkerName(request.page_token()).ok())
-    return absl::InvalidArgumentError("page_token is invalid; give one that a list returned");
-  AUTOCFG_ASSIGN_OR_RETURN(auto records,
-                           parts_.store.ListWorkers(request.page_token(), page.Limit(), request.gone()));
-  for (WorkerRecord& record : records) {
-    const Presence::Seen seen = parts_.dispatcher.Seen(record.session.worker);
-    v1::Worker worker;
-    worker.set_name(record.session.worker);
-    worker.set_state(StateOf(record, seen.silent));
-    *worker.mutable_inventory() = std::move(record.inventory);
-    worker.set_session_epoch(record.session.epoch);
-    worker.set_ranks_in_use(record.ranks_in_use);
-    worker.mutable_jobs()->Assign(record.jobs.begin(), record.jobs.end());
-    worker.set_register_time_s(record.registered_s);
-    worker.set_last_seen_s(seen.last_s);
-    if (record.leaves_s) worker.set_leaves_in_s(std::max(0.0, *record.leaves_s - parts_.clock()));
-    worker.set_takes_jobs(worker.state() == v1::WORKER_STATE_ACTIVE && seen.takes_jobs);
-    if (!page.Takes(worker)) {
-      response.set_next_page_token(response.workers().rbegin()->name());
-      break;
+  return AnswerLater(context, threads_, [=, this]() -> absl::Status {
+    AUTOCFG_RETURN_IF_ERROR(CheckWorkerName(request->worker()));
+    absl::Status status =
+        parts_.store.DeregisterWorker(request->worker(), request->session_epoch(), parts_.clock());
+    if (status.ok()) {
+      const base::LogScope scope({.worker = request->worker()});
+      spdlog::info("{} has deregistered", request->worker());
+      parts_.dispatcher.Deregistered(SessionOf(*request));
     }
-    *response.add_workers() = std::move(worker);
-  }
-  return absl::OkStatus();
+    return status;
+  });
 }
 
 grpc::ServerUnaryReactor* WorkerServiceImpl::ListWorkers(grpc::CallbackServerContext* context,
                                                          const v1::ListWorkersRequest* request,
                                                          v1::ListWorkersResponse* response) {
-  return AnswerLater(context, threads_, [=, this] { return List(*request, *response); });
+  return AnswerLater(context, threads_, [=, this]() -> absl::Status {
+    AUTOCFG_ASSIGN_OR_RETURN(auto page, ListPage::Of(request->page_size()));
+    if (!request->page_token().empty() && !CheckWorkerName(request->page_token()).ok())
+      return absl::InvalidArgumentError("page_token is invalid; give one that a list returned");
+    AUTOCFG_ASSIGN_OR_RETURN(auto records,
+                             parts_.store.ListWorkers(request->page_token(), page.Limit(), request->gone()));
+    for (WorkerRecord& record : records) {
+      const Presence::Seen seen = parts_.dispatcher.Seen(record.session.worker);
+      v1::Worker worker;
+      worker.set_name(record.session.worker);
+      worker.set_state(StateOf(record, seen.silent));
+      *worker.mutable_inventory() = std::move(record.inventory);
+      worker.set_session_epoch(record.session.epoch);
+      worker.set_ranks_in_use(record.ranks_in_use);
+      worker.mutable_jobs()->Assign(record.jobs.begin(), record.jobs.end());
+      worker.set_register_time_s(record.registered_s);
+      worker.set_last_seen_s(seen.last_s);
+      if (record.leaves_s) worker.set_leaves_in_s(std::max(0.0, *record.leaves_s - parts_.clock()));
+      worker.set_takes_jobs(worker.state() == v1::WORKER_STATE_ACTIVE && seen.takes_jobs);
+      if (!page.Takes(worker)) {
+        response->set_next_page_token(response->workers().rbegin()->name());
+        break;
+      }
+      *response->add_workers() = std::move(worker);
+    }
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace autocfg::server

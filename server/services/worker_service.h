@@ -54,12 +54,6 @@ class WorkerServiceImpl final : public v1::WorkerService::CallbackService {
 
  private:
   absl::Status StillAdmits(const grpc::CallbackServerContext& context, std::string_view method) const;
-  absl::Status Register(const v1::RegisterWorkerRequest& request, v1::RegisterWorkerResponse& response);
-  absl::Status Take(const v1::ReportTrialRequest& request);
-  absl::Status Take(const v1::ReportProgressRequest& request);
-  absl::Status Drain(const v1::DrainWorkerRequest& request);
-  absl::Status Deregister(const v1::DeregisterWorkerRequest& request);
-  absl::Status List(const v1::ListWorkersRequest& request, v1::ListWorkersResponse& response);
   void Fill(const Lease& lease, v1::LeaseWorkResponse& response) const;
 
   const WorkerServiceParts parts_;
