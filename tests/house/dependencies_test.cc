@@ -222,7 +222,6 @@ TEST(DeviceNames, AreSpelledOnlyWhereTheyAreParsed) {
            "search/frameworks/megatron/core.h",
            "search/frameworks/deepspeed/deepspeed.h",
            "worker/machine/device_choice.cc",  // --devices
-           "worker/program/program.cc",
            "worker/program/program.h",
        }},
   };

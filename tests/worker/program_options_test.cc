@@ -43,11 +43,11 @@ TEST(ProgramOptions, ParsesOptionsAndDefaults) {
   EXPECT_EQ(all.name, "workers/a.b-c_1");
   EXPECT_EQ(all.wait_s, 90);
   EXPECT_EQ(Good({"--coordinator", "localhost:1", "--wait", "0"}).wait_s, 0);
-  EXPECT_EQ(few.engines, "");
+  EXPECT_EQ(few.engine_files, "");
   EXPECT_EQ(few.address, "");
   const ProgramOptions engines =
       Good({"--coordinator", "localhost:1", "--engines", "/etc/engines", "--address", "10.0.0.3"});
-  EXPECT_EQ(engines.engines, "/etc/engines");
+  EXPECT_EQ(engines.engine_files, "/etc/engines");
   EXPECT_EQ(engines.address, "10.0.0.3");
   EXPECT_EQ(engines.interface, "");
   EXPECT_EQ(Good({"--coordinator", "localhost:1", "--interface", "eth1"}).interface, "eth1");

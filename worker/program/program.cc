@@ -51,22 +51,14 @@ constexpr std::size_t kMaxId = 100;
 // then the deadlines of a job's log, its report and the deregistration (worker/jobs/worker_calls.cc).
 constexpr int kEndLimitSeconds = 15;
 
-// Option values as given on the command line.
+// The options, and the values that Check parses into them.
 struct Texts {
-  std::string coordinator;
-  std::string devices = "auto";
-  std::string slots;
-  std::string name;
-  std::string wait = "60s";
+  ProgramOptions options;
+  std::string coordinator, slots, name, wait = "60s";
   EndpointOptions access;
-  JobFileRules files;
   std::string job_processes, job_memory;
-  std::string engines;
-  std::string heartbeat;
-  std::string address;
   base::LogOptions log;
-  std::string interface;
-  std::string until, until_file, until_grace = "30s";
+  std::string until, until_grace = "30s";
 };
 
 constexpr const char* kProgram = "autocfg-worker";
@@ -77,47 +69,37 @@ bool IsPlain(unsigned char c) {
 
 ProgramEnd Usage(std::string message) { return {2, std::move(message)}; }
 
-// Returns what is wrong with the directories of an option; empty if nothing is.
-std::string WrongIn(std::string_view option, const std::vector<std::string>& directories) {
+absl::Status CheckDirectories(std::string_view option, const std::vector<std::string>& directories) {
   for (const std::string& directory : directories) {
     std::error_code error;
     const bool is_directory = std::filesystem::is_directory(directory, error);
     const std::string quoted = base::Printable(directory);
-    if (error) return fmt::format("{}: {}: {}", option, quoted, error.message());
-    if (!is_directory) return fmt::format("{}: {} is not a directory", option, quoted);
+    if (error) return base::InvalidArgument(option, fmt::format("{}: {}", quoted, error.message()));
+    if (!is_directory) return base::InvalidArgument(option, quoted + " is not a directory");
     if (!std::filesystem::path(directory).is_absolute())
-      return fmt::format("{}: {} is a relative path; give an absolute one", option, quoted);
+      return base::InvalidArgument(option, quoted + " is a relative path; give an absolute one");
   }
-  return "";
+  return absl::OkStatus();
 }
 
-// Reads a count from 1; an empty text leaves `count` as it is. Returns what is wrong; empty if nothing is.
-std::string ReadCount(std::string_view option, const std::string& text, std::int64_t most,
-                      std::int64_t& count) {
-  if (text.empty()) return "";
-  const auto value = base::ParseNumber<std::int64_t>(text, 1, most);
-  if (!value)
-    return fmt::format("{}: '{}' is not a whole number from 1 to {}", option, base::Printable(text), most);
-  count = *value;
-  return "";
+// Parses a count from 1; 0 for an empty text.
+absl::StatusOr<std::int64_t> CountOf(std::string_view option, const std::string& text, std::int64_t most) {
+  if (text.empty()) return 0;
+  if (const auto value = base::ParseNumber<std::int64_t>(text, 1, most)) return *value;
+  return base::InvalidArgument(
+      option, fmt::format("'{}' is not a whole number from 1 to {}", base::Printable(text), most));
 }
 
-// Reads what each job may take. Returns what is wrong; empty if nothing is.
-std::string ReadAllowance(const Texts& texts, JobAllowance& allowance) {
-  if (const std::string wrong =
-          ReadCount("--job-processes", texts.job_processes, kMostProcessesAllowed, allowance.processes);
-      !wrong.empty())
-    return wrong;
-  if (texts.job_memory.empty()) return "";
-  const auto bytes = base::ParseQuantity(base::Quantity::kBytes, texts.job_memory);
-  if (!bytes.ok() || *bytes < static_cast<double>(kLeastMemoryAllowed) ||
-      *bytes > static_cast<double>(kMostMemoryAllowed)) {
-    return fmt::format("--job-memory: '{}' is not a size from {} to {}, such as 64GB",
-                       base::Printable(texts.job_memory), base::BytesText(kLeastMemoryAllowed),
-                       base::BytesText(kMostMemoryAllowed));
-  }
-  allowance.memory_bytes = static_cast<std::int64_t>(*bytes);
-  return "";
+// Parses what each job may take of the memory; 0 for an empty text.
+absl::StatusOr<std::int64_t> MemoryOf(const std::string& text) {
+  if (text.empty()) return 0;
+  const auto bytes = base::ParseQuantity(base::Quantity::kBytes, text);
+  if (bytes.ok() && *bytes >= static_cast<double>(kLeastMemoryAllowed) &&
+      *bytes <= static_cast<double>(kMostMemoryAllowed))
+    return static_cast<std::int64_t>(*bytes);
+  return base::InvalidArgument(
+      "--job-memory", fmt::format("'{}' is not a size from {} to {}, such as 64GB", base::Printable(text),
+                                  base::BytesText(kLeastMemoryAllowed), base::BytesText(kMostMemoryAllowed)));
 }
 
 // Returns the parser's message without its line break and full stop.
@@ -130,7 +112,7 @@ std::string Words(const CLI::ParseError& error) {
 
 // Reads when the worker must go.
 absl::StatusOr<DepartureOptions> DepartureOf(const Texts& texts) {
-  DepartureOptions departure{.file = texts.until_file};
+  DepartureOptions departure = texts.options.departure;
   const double now_s = base::SystemClock()();
   std::string of_slurm = base::Environment("SLURM_JOB_END_TIME");
   if (of_slurm == "0") of_slurm.clear();  // a job without a limit
@@ -139,8 +121,8 @@ absl::StatusOr<DepartureOptions> DepartureOf(const Texts& texts) {
     const auto at_s = ParseDeparture(text, now_s);
     if (!at_s.ok()) return base::WithSubject(name, at_s.status());
     if (*at_s <= now_s)
-      return absl::InvalidArgumentError(
-          fmt::format("{}: '{}' has passed; give a later time", name, base::Printable(text)));
+      return base::InvalidArgument(name,
+                                   fmt::format("'{}' has passed; give a later time", base::Printable(text)));
     departure.at_s = *at_s;
   }
   AUTOCFG_ASSIGN_OR_RETURN(departure.grace_s,
@@ -148,46 +130,33 @@ absl::StatusOr<DepartureOptions> DepartureOf(const Texts& texts) {
   return departure;
 }
 
-std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
-  ProgramOptions options;
+absl::StatusOr<ProgramOptions> Check(const Texts& texts) {
+  ProgramOptions options = texts.options;
   if (texts.coordinator.empty())
-    return Usage("--coordinator is missing; give the coordinator's address, unix:PATH or HOST:PORT");
-  auto coordinator = EndpointFor(texts.coordinator, texts.access);
-  if (!coordinator.ok()) return Usage(std::string(coordinator.status().message()));
-  options.coordinator = *std::move(coordinator);
+    return absl::InvalidArgumentError(
+        "--coordinator is missing; give the coordinator's address, unix:PATH or HOST:PORT");
+  AUTOCFG_ASSIGN_OR_RETURN(options.coordinator, EndpointFor(texts.coordinator, texts.access));
   options.insecure = texts.access.insecure;
-  options.devices = texts.devices;
-  if (std::string wrong = ReadCount("--slots", texts.slots, kMostSlots, options.slots); !wrong.empty())
-    return Usage(std::move(wrong));
+  AUTOCFG_ASSIGN_OR_RETURN(options.slots, CountOf("--slots", texts.slots, kMostSlots));
   const std::string id = texts.name.empty() ? WorkerIdOf(base::HostName()) : texts.name;
   if (id.size() > kMaxId || !std::all_of(id.begin(), id.end(), IsPlain)) {
-    return Usage(fmt::format("--name: a name has at most {} letters, digits, '-', '_' and '.'", kMaxId));
+    return base::InvalidArgument(
+        "--name", fmt::format("a name has at most {} letters, digits, '-', '_' and '.'", kMaxId));
   }
   options.name = "workers/" + id;
-  const auto wait = ParseDuration("--wait", texts.wait, 0, kYearSeconds);
-  if (!wait.ok()) return Usage(std::string(wait.status().message()));
-  options.wait_s = *wait;
-  for (const auto& [option, directories] :
-       {std::pair{"--data-dir", &texts.files.data_dirs}, std::pair{"--save-dir", &texts.files.save_dirs}}) {
-    if (std::string wrong = WrongIn(option, *directories); !wrong.empty()) return Usage(std::move(wrong));
+  AUTOCFG_ASSIGN_OR_RETURN(options.wait_s, ParseDuration("--wait", texts.wait, 0, kYearSeconds));
+  AUTOCFG_RETURN_IF_ERROR(CheckDirectories("--data-dir", options.files.data_dirs));
+  AUTOCFG_RETURN_IF_ERROR(CheckDirectories("--save-dir", options.files.save_dirs));
+  AUTOCFG_ASSIGN_OR_RETURN(options.allowance.processes,
+                           CountOf("--job-processes", texts.job_processes, kMostProcessesAllowed));
+  AUTOCFG_ASSIGN_OR_RETURN(options.allowance.memory_bytes, MemoryOf(texts.job_memory));
+  AUTOCFG_ASSIGN_OR_RETURN(options.log, base::LogOutputOf(kProgram, texts.log));
+  AUTOCFG_ASSIGN_OR_RETURN(options.departure, DepartureOf(texts));
+  if (!options.address.empty() && !IsAddress(options.address)) {
+    return base::InvalidArgument("--address",
+                                 fmt::format("'{}' is no address; give one such as 10.0.0.3 or a host's name",
+                                             base::Printable(options.address)));
   }
-  options.files = texts.files;
-  if (std::string wrong = ReadAllowance(texts, options.allowance); !wrong.empty())
-    return Usage(std::move(wrong));
-  options.engines = texts.engines;
-  options.heartbeat = texts.heartbeat;
-  auto log = base::LogOutputOf(kProgram, texts.log);
-  if (!log.ok()) return Usage(std::string(log.status().message()));
-  options.log = *std::move(log);
-  auto departure = DepartureOf(texts);
-  if (!departure.ok()) return Usage(std::string(departure.status().message()));
-  options.departure = *std::move(departure);
-  options.address = texts.address;
-  if (!texts.address.empty() && !IsAddress(texts.address)) {
-    return Usage(fmt::format("--address: '{}' is no address; give one such as 10.0.0.3 or a host's name",
-                             base::Printable(texts.address)));
-  }
-  options.interface = texts.interface;
   return options;
 }
 
@@ -230,16 +199,13 @@ class StopAtSignal {
   std::thread thread_;
 };
 
-absl::Status OfOption(const char* option, const absl::Status& status) {
-  return absl::Status(status.code(), fmt::format("{}: {}", option, std::string(status.message())));
-}
-
 // Makes ranks use the interface that is named, else the one from which the coordinator is reached. Over the
 // loopback the coordinator says nothing about networks: then the libraries choose.
 absl::Status ChooseInterface(const ProgramOptions& program) {
   std::string interface = program.interface;
   if (!interface.empty()) {
-    if (auto address = AddressOf(interface); !address.ok()) return OfOption("--interface", address.status());
+    if (auto address = AddressOf(interface); !address.ok())
+      return base::Within("--interface", address.status());
   } else {
     const auto address = OwnAddress(program.coordinator.target);
     if (address.ok() && IsLoopback(*address)) return absl::OkStatus();
@@ -263,52 +229,45 @@ absl::StatusOr<std::string> AddressForRanks(const ProgramOptions& program) {
   auto address =
       program.interface.empty() ? OwnAddress(program.coordinator.target) : AddressOf(program.interface);
   if (!address.ok())
-    return OfOption(program.interface.empty() ? "--coordinator" : "--interface", address.status());
+    return base::Within(program.interface.empty() ? "--coordinator" : "--interface", address.status());
   return address;
 }
 
 // Reads the engines that the worker offers, and this machine's address for their ranks.
 absl::Status LoadOffer(const ProgramOptions& program, EngineOffer& offer) {
-  if (program.engines.empty()) return absl::OkStatus();
-  auto engines = LoadEngineFiles(program.engines);
-  if (!engines.ok()) return OfOption("--engines", engines.status());
+  if (program.engine_files.empty()) return absl::OkStatus();
+  auto engines = LoadEngineFiles(program.engine_files);
+  if (!engines.ok()) return base::Within("--engines", engines.status());
   offer.engines = *std::move(engines);
-  if (const absl::Status status = ReadEngineVersions(offer.engines, FindSupervisor()); !status.ok())
-    return OfOption("--engines", status);
+  AUTOCFG_RETURN_IF_ERROR(base::Within("--engines", ReadEngineVersions(offer.engines, FindSupervisor())));
   AUTOCFG_ASSIGN_OR_RETURN(offer.address, AddressForRanks(program));
   for (const EngineFile& engine : offer.engines)
     spdlog::info("offers engine {}, version {}", engine.name, engine.version);
   return absl::OkStatus();
 }
 
-int RunWorker(const ProgramOptions& program) {
-  WorkerOptions options;
+// Adds what the worker finds on its machine.
+absl::Status Equip(ProgramOptions& options) {
   options.trainer_path = FindTrainer();
   if (access(options.trainer_path.c_str(), X_OK) != 0) {
-    return Fail(kExitUsage, fmt::format("{}: the training engine is missing; build autocfg-trainer beside "
-                                        "autocfg-worker or set AUTOCFG_TRAINER",
-                                        options.trainer_path));
+    return absl::NotFoundError(
+        fmt::format("{}: the training engine is missing; build autocfg-trainer beside "
+                    "autocfg-worker or set AUTOCFG_TRAINER",
+                    options.trainer_path));
   }
-  if (const absl::Status status = CheckSupervisor(); !status.ok())
-    return Fail(kExitUsage, std::string(status.message()));
-  // Before this process has other threads.
-  if (const absl::Status status = ChooseInterface(program); !status.ok())
-    return Fail(kExitUsage, std::string(status.message()));
-  auto devices = ChooseDevices(program.devices, options.trainer_path);
-  if (!devices.ok()) return Fail(kExitUsage, std::string(devices.status().message()));
-  for (const std::string& note : devices->notes) spdlog::info("{}", note);
-  options.coordinator = program.coordinator;
-  if (const std::string warning = TokenFileWarning(program.coordinator.token_file); !warning.empty())
+  AUTOCFG_RETURN_IF_ERROR(CheckSupervisor());
+  AUTOCFG_RETURN_IF_ERROR(ChooseInterface(options));  // before this process has other threads
+  AUTOCFG_ASSIGN_OR_RETURN(const auto devices, ChooseDevices(options.devices, options.trainer_path));
+  for (const std::string& note : devices.notes) spdlog::info("{}", note);
+  if (const std::string warning = TokenFileWarning(options.coordinator.token_file); !warning.empty())
     spdlog::warn("{}", warning);
-  options.insecure = program.insecure;
-  options.name = program.name;
-  options.inventory = InventoryOf(*devices, program.slots);
-  options.files = program.files;
-  options.allowance = program.allowance;
-  options.cores = devices->cores;
-  options.wait_s = program.wait_s;
-  options.departure = program.departure;
-  if (const absl::Status status = LoadOffer(program, options.engines); !status.ok())
+  options.inventory = InventoryOf(devices, options.slots);
+  options.cores = devices.cores;
+  return LoadOffer(options, options.engines);
+}
+
+int RunWorker(ProgramOptions options) {
+  if (const absl::Status status = Equip(options); !status.ok())
     return Fail(kExitUsage, std::string(status.message()));
 
   const base::EndSignals signals(
@@ -317,15 +276,15 @@ int RunWorker(const ProgramOptions& program) {
   std::unique_ptr<Worker> worker;
   base::ServiceManager manager;  // these two are destroyed before the worker, whose loop they watch
   base::HeartbeatFile heartbeat;
-  if (!program.heartbeat.empty()) {
-    if (const absl::Status status = heartbeat.Prepare(program.heartbeat); !status.ok())
+  if (!options.heartbeat.empty()) {
+    if (const absl::Status status = heartbeat.Prepare(options.heartbeat); !status.ok())
       return Fail(kExitUsage, fmt::format("--heartbeat: {}", std::string(status.message())));
   }
   auto started = Worker::Start(options);
   if (!started.ok()) return signals.requested() ? EndedBy(signals) : Fail(started.status());
   worker = *std::move(started);
   const std::string registered = fmt::format(
-      "registered with {} as {}: {} slot{} on {}", program.coordinator.target, program.name,
+      "registered with {} as {}: {} slot{} on {}", options.coordinator.target, options.name,
       options.inventory.slots(), options.inventory.slots() == 1 ? "" : "s", options.inventory.device_kind());
   spdlog::info("{}", registered);
   manager.Ready(registered);
@@ -355,16 +314,16 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
                        fmt::format("autocfg-worker {} (build {})", base::Version(), base::BuildId()));
   Texts texts;
   app.add_option("--coordinator", texts.coordinator, "address of the coordinator: unix:PATH or HOST:PORT");
-  app.add_option("--devices", texts.devices,
+  app.add_option("--devices", texts.options.devices,
                  "devices that ranks run on: auto, cpu, cpu:CORES, cuda, cuda:INDEXES (default: auto, the "
                  "GPUs if there are any)");
   app.add_option("--slots", texts.slots, "maximum number of concurrent ranks (default: one per core or GPU)");
   app.add_option("--name", texts.name, "unique name of this worker (default: the host's name)");
   app.add_option("--wait", texts.wait, "how long to try to reach the coordinator (default: 60s)");
-  app.add_option("--data-dir", texts.files.data_dirs,
+  app.add_option("--data-dir", texts.options.files.data_dirs,
                  "directory in which jobs may read files; repeatable (default: none)")
       ->allow_extra_args(false);
-  app.add_option("--save-dir", texts.files.save_dirs,
+  app.add_option("--save-dir", texts.options.files.save_dirs,
                  "directory in which jobs may write files; repeatable (default: none)")
       ->allow_extra_args(false);
   app.add_option("--job-processes", texts.job_processes,
@@ -372,25 +331,25 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
   app.add_option("--job-memory", texts.job_memory,
                  "maximum memory of a job's processes, such as 64GB; a job with more is killed (default: 95% "
                  "of the machine's)");
-  app.add_option("--engines", texts.engines,
+  app.add_option("--engines", texts.options.engine_files,
                  "directory of files *.json, each of which offers an engine beside the built-in one "
                  "(default: none)");
-  app.add_option("--address", texts.address,
+  app.add_option("--address", texts.options.address,
                  "address of this machine where the ranks of other workers reach an engine's (default: that "
                  "of --interface, or from which it reaches the coordinator)");
-  app.add_option("--interface", texts.interface,
+  app.add_option("--interface", texts.options.interface,
                  "network interface over which ranks reach those of other machines (default: the one that "
                  "reaches the coordinator)");
   AddEndpointOptions(app, texts.access);
   app.add_option(
-      "--heartbeat", texts.heartbeat,
+      "--heartbeat", texts.options.heartbeat,
       "file that is written again and again while the worker goes on, for a probe (default: none)");
   app.add_option(
       "--until", texts.until,
       "when the worker must go: a time such as 2026-11-27T03:00:00Z, Unix seconds, or a duration such "
       "as 2h (default: $SLURM_JOB_END_TIME, else never)");
   app.add_option(
-      "--until-file", texts.until_file,
+      "--until-file", texts.options.departure.file,
       "file that holds such a time once there is a notice that the worker must go (default: none)");
   app.add_option("--until-grace", texts.until_grace,
                  "how long before it must go the worker takes no more jobs (default: 30s)");
@@ -410,7 +369,9 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
     if (std::find(results.begin(), results.end(), "") != results.end())
       return Usage(fmt::format("{}: its value is empty; give one, or omit the option", option->get_name()));
   }
-  return Check(texts);
+  auto options = Check(texts);
+  if (!options.ok()) return Usage(std::string(options.status().message()));
+  return *std::move(options);
 }
 
 int CatchingAll(const std::function<int()>& program) {

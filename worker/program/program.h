@@ -7,10 +7,7 @@
 #include <variant>
 
 #include "base/service/log_output.h"
-#include "proto/rpc/endpoint.h"
-#include "worker/jobs/departure.h"
-#include "worker/jobs/job_files.h"
-#include "worker/launcher/job_allowance.h"
+#include "worker/program/worker.h"
 
 namespace autocfg::worker {
 
@@ -26,22 +23,17 @@ int WorkerMain(int argc, char** argv);
 // Returns the result of `program`. If it throws, prints one error line and returns kExitInternal.
 int CatchingAll(const std::function<int()>& program);
 
-struct ProgramOptions {
-  Endpoint coordinator;
+// What the command line says. The program adds what it finds on its machine.
+struct ProgramOptions : WorkerOptions {
+  ProgramOptions() { wait_s = 60; }
   std::string devices = "auto";
-  std::int64_t slots = 0;  // 0: one per core or GPU
-  std::string name;        // worker name, workers/{id}
-  bool insecure = false;
-  double wait_s = 60;
-  JobFileRules files;  // that jobs may name
-  JobAllowance allowance;
-  std::string engines;    // directory of engines' files; empty: none
-  std::string heartbeat;  // file that says when the worker last went on; empty: none
-  std::string address;    // of this machine for other workers; empty: that of the interface
+  std::int64_t slots = 0;    // 0: one per core or GPU
+  std::string engine_files;  // directory of engines' files; empty: none
+  std::string heartbeat;     // file that says when the worker last went on; empty: none
+  std::string address;       // of this machine for other workers; empty: that of the interface
   // For ranks of jobs on several machines; empty: the one that reaches the coordinator.
   std::string interface;
   base::LogOutput log;
-  DepartureOptions departure;
 };
 
 // The program must exit with this code; `message` is one error line if the code is not 0.
