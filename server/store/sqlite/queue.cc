@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "fmt/format.h"
 #include "proto/convert/device_convert.h"
 #include "server/names/names.h"
@@ -13,14 +14,6 @@
 
 namespace autocfg::server {
 namespace {
-
-// Returns the lines of a text that ends with a line break, or is empty.
-std::set<std::string> LinesOf(const std::string& text) {
-  std::set<std::string> lines;
-  for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
-    lines.insert(text.substr(begin, end - begin));
-  return lines;
-}
 
 constexpr double kWithoutLimitSeconds = 600;  // what is taken to be left of a job without a time limit
 
@@ -64,7 +57,7 @@ Store::Impl::WorkersAtWork Store::Impl::ReadWorkersAtWork(const std::vector<Work
     worker.kind = WorkerKind(kind);
     worker.slots = slots;
     worker.draining = draining;
-    worker.engines = LinesOf(engines);
+    worker.engines = absl::StrSplit(engines, '\n', absl::SkipEmpty());
     worker.free = worker.slots;
     if (const auto used = ends.find(session.worker); used != ends.end()) worker.ends = used->second;
     for (const auto& [end_s, ranks] : worker.ends) worker.free -= ranks;
