@@ -82,11 +82,6 @@ Prediction CostModel::PredictMemory(const ParallelPlan& plan) const {
   return prediction;
 }
 
-TimedStep CostModel::TimeStepOf(const ParallelPlan& plan, const PipelineCosts& costs) {
-  const ProgramTimer& timer = timers_.Find(PipelineShape(model(), plan, MicrobatchCount(workload(), plan)));
-  return TimeStep(timer, costs, costs_.RanksPerCore());
-}
-
 const std::vector<double>& CostModel::WorkedSecondsOf(const ParallelPlan& plan, const PipelineCosts& costs) {
   const double shared = costs_.RanksPerCore();
   WorkKey key{PipelineShape(model(), plan, MicrobatchCount(workload(), plan)), {costs.p2p_s}};
@@ -142,12 +137,16 @@ bool CostModel::BoundIsClose(const ParallelPlan& plan) {
                               costs_.RanksPerCore());
 }
 
-Prediction CostModel::Estimate(const ParallelPlan& plan) {
+Prediction CostModel::WithTime(const ParallelPlan& plan, const Breakdown& breakdown) const {
   Prediction prediction = PredictMemory(plan);
-  prediction.breakdown = BreakdownOf(plan, CostsOf(plan));
-  prediction.step_time_s = prediction.breakdown.Total();
+  prediction.breakdown = breakdown;
+  prediction.step_time_s = breakdown.Total();
   prediction.step_time_low_s = prediction.step_time_high_s = prediction.step_time_s;
   return prediction;
+}
+
+Prediction CostModel::Estimate(const ParallelPlan& plan) {
+  return WithTime(plan, BreakdownOf(plan, CostsOf(plan)));
 }
 
 double CostModel::EstimatedSeconds(const ParallelPlan& plan, double host_op_s) {
@@ -155,28 +154,11 @@ double CostModel::EstimatedSeconds(const ParallelPlan& plan, double host_op_s) {
 }
 
 Prediction CostModel::Predict(const ParallelPlan& plan) {
-  Prediction prediction = Estimate(plan);
   // Without a pipeline, a rank runs one action after the other, and the closed form is their exact sum.
-  if (plan.pp == 1) return prediction;
-  const double shared = costs_.RanksPerCore();
+  if (plan.pp == 1) return Estimate(plan);
   const PipelineCosts& costs = CostsOf(plan);
-  const TimedStep timed = TimeStepOf(plan, costs);
-  double total = timed.step_time_s;
-  if (shared > 1) {  // the pipeline begins after the step's scalars are zeroed
-    const double pipeline_end_s = *std::max_element(timed.worked_s.begin(), timed.worked_s.end());
-    const double at_least_s = SharedCoreSeconds(costs, MicrobatchCount(workload(), plan));
-    const RankCosts& first = costs.ranks.front();
-    total += std::max(0.0, first.zero_s + first.wait_s + at_least_s - pipeline_end_s);
-  }
-
-  // The attribution is Estimate's. The difference in time counts as bubble; below a bubble of zero, all other
-  // parts shrink alike.
-  Breakdown& parts = prediction.breakdown;
-  const double busy = parts.Total() - parts.bubble;
-  parts.bubble = std::max(0.0, total - busy);
-  if (busy > total) parts.Scale(total / busy);
-  prediction.step_time_s = prediction.step_time_low_s = prediction.step_time_high_s = total;
-  return prediction;
+  return WithTime(plan, autocfg::BreakdownOf(costs, MicrobatchCount(workload(), plan), costs_.RanksPerCore(),
+                                             WorkedSecondsOf(plan, costs)));
 }
 
 TracedStep CostModel::Trace(const ParallelPlan& plan) {

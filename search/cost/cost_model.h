@@ -121,7 +121,8 @@ class CostModel {
   // Returns whether the timer estimates the plan.
   bool IsTimed(const ParallelPlan& plan, const PipelineCosts& costs) const;
   Breakdown BreakdownOf(const ParallelPlan& plan, const PipelineCosts& costs);
-  TimedStep TimeStepOf(const ParallelPlan& plan, const PipelineCosts& costs);
+  // Returns PredictMemory with the time.
+  Prediction WithTime(const ParallelPlan& plan, const Breakdown& breakdown) const;
   // Returns TimedStep::worked_s, until the next call.
   const std::vector<double>& WorkedSecondsOf(const ParallelPlan& plan, const PipelineCosts& costs);
 
