@@ -115,7 +115,7 @@ class CostModel {
 
   // Return references that are valid until the next call on this object.
   const PipelineCosts& CostsOf(const ParallelPlan& plan) { return costs_.PipelineOf(plan, host_op_s_); }
-  const BlockCosts& BlocksOf(const ParallelPlan& plan) { return costs_.CommonOf(plan).blocks; }
+  const BlockCosts& BlocksOf(const ParallelPlan& plan) { return costs_.BlocksOf(plan); }
 
  private:
   // Returns whether the timer estimates the plan.

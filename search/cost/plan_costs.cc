@@ -25,7 +25,7 @@ namespace {
 
 // Costs that are kept of plans, and of what plans share that differ in messages and states alone: some 3 MB
 // each. Plans are gone through by layout, so older ones are rarely needed.
-constexpr std::size_t kMostCommons = 3'000, kMostLayerCosts = 3'000;
+constexpr std::size_t kMostCommons = 3'000, kMostBlocks = 3'000;
 
 std::size_t PlaceIndex(RankPlace place) { return (place.first ? 1 : 0) + (place.last ? 2 : 0); }
 
@@ -68,28 +68,32 @@ OpSum PlanCosts::SumOfHead(const ParallelPlan& plan, const std::vector<OpDesc>& 
   return SumOps(plan, ops, [&](const OpDesc& op) { return times_->OutputLayer().Seconds(op, plan); });
 }
 
-std::size_t PlanCosts::KeyHash::operator()(const BlockOpsKey& key) const {
-  return absl::HashOf(key.tp, key.layer.micro_batch, key.layer.recompute, key.layer.sequence_parallel);
-}
-
 std::size_t PlanCosts::KeyHash::operator()(const CommonKey& key) const {
   return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layer.micro_batch, key.layer.recompute,
                       key.layer.sequence_parallel, key.messages.p2p_overlap, key.messages.scatter_gather);
 }
 
-std::size_t PlanCosts::KeyHash::operator()(const LayerCostsKey& key) const {
-  return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layer.micro_batch, key.layer.recompute,
-                      key.layer.sequence_parallel, key.layer.tp_overlap);
+std::size_t PlanCosts::KeyHash::operator()(const BlocksKey& key) const {
+  return absl::HashOf(key.tp, key.layer.micro_batch, key.layer.recompute, key.layer.sequence_parallel,
+                      key.layer.tp_overlap, key.shards_gradients, key.splits_backward);
 }
 
 std::size_t PlanCosts::KeyHash::operator()(const OnceKey& key) const {
   return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layers, key.place);
 }
 
+PlanCosts::BlocksKey PlanCosts::BlocksKeyOf(const ParallelPlan& plan) const {
+  return {plan.tp,
+          RankCount(plan),
+          plan.layer(),
+          ShardsGradients(plan),
+          EmbeddingAddsToHead(problem_.model, plan),
+          SplitsBackward(plan)};
+}
+
 const PlanCosts::BlockOps& PlanCosts::BlockOpsOf(const ParallelPlan& plan) {
   const bool splits = SplitsBackward(plan);
-  BlockOpsKey key{plan.tp, plan.layer(), ShardsGradients(plan), EmbeddingAddsToHead(problem_.model, plan),
-                  splits};
+  BlocksKey key = BlocksKeyOf(plan);
   key.layer.recompute = Recompute::kNone;  // which only repeats ops
   if (const auto it = block_ops_.find(key); it != block_ops_.end()) return it->second;
   BlockOps c;
@@ -131,10 +135,8 @@ double PlanCosts::SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_r
   return seconds;
 }
 
-const BlockCosts& PlanCosts::LayerCostsOf(const ParallelPlan& plan) {
+BlockCosts PlanCosts::MakeBlocks(const ParallelPlan& plan) {
   const bool splits = SplitsBackward(plan);
-  const LayerCostsKey key{plan.mesh(), plan.layer(), ShardsGradients(plan), splits};
-  if (const auto it = layer_costs_.find(key); it != layer_costs_.end()) return it->second;
   const BlockOps& compute = BlockOpsOf(plan);
   // Chunks are reduced by one op many times. A copy: sums of ops come and go.
   std::optional<OpDesc> last;
@@ -211,8 +213,22 @@ const BlockCosts& PlanCosts::LayerCostsOf(const ParallelPlan& plan) {
   add_backward(compute.position_backward, compute.first_position_s, blocks.positions);
   add_forward(compute.head_forward, blocks.head);
   add_backward(compute.head_backward, compute.first_head_s, blocks.head);
-  if (layer_costs_.size() >= kMostLayerCosts) layer_costs_.clear();
-  return layer_costs_.emplace(key, blocks).first->second;
+  return blocks;
+}
+
+const BlockCosts& PlanCosts::BlocksOf(const ParallelPlan& plan) {
+  const BlocksKey key = BlocksKeyOf(plan);
+  if (const auto it = blocks_.find(key); it != blocks_.end()) return it->second;
+  BlockCosts blocks = MakeBlocks(plan);
+  if (engine_ != EngineProfile()) AddEngineCosts(engine_, plan, SecondsOfPass(plan), blocks);
+  if (problem_.cluster.calibration) {
+    const Corrections corrections = CorrectionsOf(plan);
+    const double layer = std::exp(corrections.layer.mean);
+    for (StageCosts* block : {&blocks.layer, &blocks.recompute, &blocks.weights}) Scale(*block, layer);
+    Scale(blocks.head, std::exp(corrections.output_layer.mean));
+  }
+  if (blocks_.size() >= kMostBlocks) blocks_.clear();
+  return blocks_.emplace(key, blocks).first->second;
 }
 
 const PlanCosts::Common& PlanCosts::CommonOf(const ParallelPlan& plan) {
@@ -220,7 +236,7 @@ const PlanCosts::Common& PlanCosts::CommonOf(const ParallelPlan& plan) {
   if (const auto it = commons_.find(key); it != commons_.end()) return it->second;
   Common p;
   BlockCosts& blocks = p.blocks;
-  blocks = LayerCostsOf(plan);
+  blocks = BlocksOf(plan);
   const OpSum arrival = SumOf(plan, ArrivalOps(problem_.With(plan)));
   double messages_s = 0;
   for (const OpDesc& op : arrival.messages) messages_s += times_->Seconds(op, plan);
@@ -231,13 +247,6 @@ const PlanCosts::Common& PlanCosts::CommonOf(const ParallelPlan& plan) {
                     .forward_ops = arrival.ops,
                     .backward_ops = arrival.ops};
   blocks.units = UnitCostsOf(plan);
-  if (engine_ != EngineProfile()) AddEngineCosts(engine_, plan, SecondsOfPass(plan), blocks);
-  if (problem_.cluster.calibration) {
-    const Corrections corrections = CorrectionsOf(plan);
-    const double layer = std::exp(corrections.layer.mean);
-    for (StageCosts* block : {&blocks.layer, &blocks.recompute, &blocks.weights}) Scale(*block, layer);
-    Scale(blocks.head, std::exp(corrections.output_layer.mean));
-  }
   if (plan.pp > 1) {
     p.p2p_s = std::max(SecondsOfOps(plan, 0, ActionKind::kSendActivation),
                        SecondsOfOps(plan, 0, ActionKind::kRecvActivation));

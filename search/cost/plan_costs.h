@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
 #include "search/cost/op_sum.h"
 #include "search/cost/op_times/op_time_model.h"
 #include "search/cost/shape_corrections.h"
@@ -37,6 +38,10 @@ class PlanCosts {
   Corrections CorrectionsOf(const ParallelPlan& plan) const;
 
   // All functions below return references that are valid until the next call on this object.
+
+  // Returns what plans have in common that differ in messages and states alone: the costs of blocks, without
+  // arrivals and units.
+  const BlockCosts& BlocksOf(const ParallelPlan& plan);
 
   // What plans have in common that differ in how they spread layers alone.
   struct Common {
@@ -76,8 +81,7 @@ class PlanCosts {
   OpSum SumOfHead(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
   double SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
   const BlockOps& BlockOpsOf(const ParallelPlan& plan);
-  // Without messages between stages and units, and before costs of the engine and corrections.
-  const BlockCosts& LayerCostsOf(const ParallelPlan& plan);
+  BlockCosts MakeBlocks(const ParallelPlan& plan);  // without costs of the engine and corrections
   UnitCosts UnitCostsOf(const ParallelPlan& plan) const;
   double SecondsOfPass(const ParallelPlan& plan) const;  // over the rank's rows of a layer
   RankCosts CostsOfRank(const ParallelPlan& plan, const BlockCosts& blocks, std::int64_t pipeline_rank);
@@ -92,23 +96,17 @@ class PlanCosts {
     const bool in_computes = ShardsGradients(plan) || OverlapsGradients(plan) || OverlapsParameters(plan);
     return in_computes ? plan.states() : StateOptions();
   }
-  struct
-      BlockOpsKey {  // sizes and kinds of the ops of a layer, the embedding and the head; recompute is none
-    std::int64_t tp;
+  // Sizes and kinds of the ops of a layer, the embedding and the head.
+  struct BlocksKey {
+    std::int64_t tp, ranks;  // of all; they place the tensor group
     LayerOptions layer;
     bool shards_gradients;  // and so never adds to them
     bool embedding_adds;    // to the head's gradient
     bool splits_backward;
-    bool operator==(const BlockOpsKey&) const = default;
+    bool operator==(const BlocksKey&) const = default;
   };
-  struct LayerCostsKey {  // the same, and the ranks of the tensor group
-    MeshOptions mesh;
-    LayerOptions layer;
-    bool shards_gradients;
-    bool splits_backward;
-    bool operator==(const LayerCostsKey&) const = default;
-  };
-  struct CommonKey {  // the same, the ranks of each group, and messages between stages
+  BlocksKey BlocksKeyOf(const ParallelPlan& plan) const;
+  struct CommonKey {  // the same, the ranks of all groups, and messages between stages
     MeshOptions mesh;
     LayerOptions layer;
     MessageOptions messages;
@@ -126,14 +124,13 @@ class PlanCosts {
   };
   // Hashes the options that differ most often; equality compares all of them.
   struct KeyHash {
-    std::size_t operator()(const BlockOpsKey& key) const;
-    std::size_t operator()(const LayerCostsKey& key) const;
+    std::size_t operator()(const BlocksKey& key) const;
     std::size_t operator()(const CommonKey& key) const;
     std::size_t operator()(const OnceKey& key) const;
   };
-  absl::flat_hash_map<BlockOpsKey, BlockOps, KeyHash> block_ops_;
-  absl::flat_hash_map<LayerCostsKey, BlockCosts, KeyHash> layer_costs_;
-  absl::flat_hash_map<CommonKey, Common, KeyHash> commons_;
+  absl::node_hash_map<BlocksKey, BlockOps, KeyHash> block_ops_;  // recompute is none
+  absl::node_hash_map<BlocksKey, BlockCosts, KeyHash> blocks_;
+  absl::node_hash_map<CommonKey, Common, KeyHash> commons_;
   absl::flat_hash_map<OnceKey, OnceCosts, KeyHash> once_costs_;
   PipelineCosts pipeline_;  // of the last plan; reused to avoid allocations
 };

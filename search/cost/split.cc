@@ -27,9 +27,10 @@ std::int64_t ChunkLayers(std::int64_t layers, std::int64_t chunks, std::int64_t 
 
 class Balancer {
  public:
-  // Refers to `plan`, of which the number of recomputed layers may change.
+  // Refers to `parts`, and to `plan`, of which the number of recomputed layers may change.
   Balancer(const ModelSpec& model, const ParallelPlan& plan, const BlockCosts& parts, double host_op_s)
       : plan_(plan),
+        parts_(parts),
         host_op_s_(host_op_s),
         layers_(model.layers),
         ranks_(plan.pp),
@@ -43,10 +44,6 @@ class Balancer {
     if (!std::isfinite(layer_s_ + weights_s_ + recompute_s_ + embedding_s_ + head_s_)) {
       layer_s_ = 1;
       weights_s_ = recompute_s_ = embedding_s_ = head_s_ = host_op_s_ = 0;
-    }
-    if (host_op_s_ > 0) {
-      parts_ = parts;
-      parts_.arrival = {};  // so that the split is the same however messages are sent
     }
   }
 
@@ -196,7 +193,7 @@ class Balancer {
   }
 
   const ParallelPlan& plan_;
-  BlockCosts parts_;  // if the host may take longer than the device
+  const BlockCosts& parts_;
   double host_op_s_;
   std::int64_t layers_, ranks_, chunks_;
   std::int64_t most_even_;  // layers of the largest rank of an even spread

@@ -106,4 +106,17 @@ TEST_P(OpTimeModelSuite, ComputeTimeDoesNotDependOnThePlan) {
   }
 }
 
+// All ranks are blocks of consecutive ones, one for each tensor group.
+TEST_P(OpTimeModelSuite, TensorTimeDependsOnTensorGroupsAlone) {
+  const auto times = GetParam().make();
+  std::mt19937_64 random(14);
+  for (int i = 0; i < 1000; ++i) {
+    const ParallelPlan plan = RandomPlan(random);
+    const OpDesc op = RandomOp(plan, random);
+    if (op.group != CommGroup::kTensor) continue;
+    const ParallelPlan other{{.tp = plan.tp, .pp = plan.dp, .dp = plan.pp}};
+    EXPECT_EQ(times->Seconds(op, plan), times->Seconds(op, other)) << ToString(op);
+  }
+}
+
 }  // namespace autocfg

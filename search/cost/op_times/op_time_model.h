@@ -14,7 +14,8 @@ class OpTimeModel {
   // Returns the seconds of one op as a rank of `plan` issues it, with all ranks at work. The plan determines
   // the placement of the op's group (search/plan/rank_mesh.h: tensor fastest, then data, then pipeline), and
   // thereby its links. Infinite if no estimate is possible; never negative, never NaN. The time of an op
-  // without a group does not depend on the plan.
+  // without a group does not depend on the plan, that of one over the tensor group on tp and the number of
+  // ranks alone.
   virtual double Seconds(const OpDesc& op, const ParallelPlan& plan) const = 0;
 
   // Returns the op times of the output layer, whose products may have another type than those of layers.

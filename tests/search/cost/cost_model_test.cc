@@ -133,6 +133,9 @@ class PlacedTimes final : public OpTimeModel {
   double Seconds(const OpDesc& op, const ParallelPlan& plan) const override {
     const double seconds = SyntheticDevice().Seconds(op);
     if (op.group == CommGroup::kNone) return seconds;
+    if (op.group == CommGroup::kTensor)
+      return seconds *
+             (1 + 0.1 * static_cast<double>(plan.tp) + 0.001 * static_cast<double>(RankCount(plan)));
     return seconds * (1 + 0.1 * static_cast<double>(plan.tp) + 0.01 * static_cast<double>(plan.pp) +
                       0.001 * static_cast<double>(plan.dp));
   }
