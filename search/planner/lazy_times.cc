@@ -114,31 +114,28 @@ double LazyTimes::Time(CostModel& costs, FeasiblePlans& feasible, std::size_t i)
   return plan.seconds = TakeFastestChoice(costs, feasible, i) * FactorOf(feasible, i);
 }
 
-std::vector<TimedPlan> LazyTimes::Fastest(CostModel& costs, FeasiblePlans& feasible,
-                                          std::size_t limit) const {
+std::vector<TimedPlan> LazyTimes::Fastest(CostModel& costs, FeasiblePlans& feasible, std::size_t limit,
+                                          const std::function<bool(const FeasiblePlan&)>& counts,
+                                          double most_s) const {
   constexpr double kSame = 1 + 2e-9;
   const std::vector<FeasiblePlan>& plans = feasible.plans;
-  limit = std::min(limit, plans.size());
   if (limit == 0) return {};
-  // The known times say how long the last of the fastest takes at most.
+  std::vector<PlansByTime::Entry> entries;
   std::vector<double> known;
-  for (const FeasiblePlan& plan : plans) {
-    if (plan.timed) known.push_back(plan.seconds);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].seconds >= most_s || (counts && !counts(plans[i]))) continue;
+    entries.push_back({plans[i].seconds, static_cast<std::uint32_t>(i), plans[i].timed});
+    if (plans[i].timed) known.push_back(plans[i].seconds);
   }
-  double most_s = std::numeric_limits<double>::infinity();
+  // The known times say how long the last of the fastest takes at most.
   if (known.size() >= limit) {
     const auto last = known.begin() + static_cast<std::ptrdiff_t>(limit - 1);
     std::nth_element(known.begin(), last, known.end());
-    most_s = *last * kSame;
-  }
-  std::vector<PlansByTime::Entry> entries;
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].seconds <= most_s)
-      entries.push_back({plans[i].seconds, static_cast<std::uint32_t>(i), plans[i].timed});
+    std::erase_if(entries, [&](const PlansByTime::Entry& entry) { return entry.seconds > *last * kSame; });
   }
   PlansByTime by_time(std::move(entries));
   std::vector<TimedPlan> fastest;
-  while (!by_time.empty() &&
+  while (!by_time.empty() && by_time.Top().seconds < most_s &&
          (fastest.size() < limit || by_time.Top().seconds <= kSame * fastest[limit - 1].seconds)) {
     PlansByTime::Entry next = by_time.Pop();
     if (next.timed) {

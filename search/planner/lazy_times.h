@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -35,9 +37,11 @@ class LazyTimes {
   // Raises the bound of a plan whose time the timer computes. Returns whether it did.
   bool RaiseBound(CostModel& costs, FeasiblePlans& feasible, std::size_t i) const;
 
-  // Returns the `limit` fastest plans, fastest first, then by index; and those that are slower than the last
-  // of them by two billionths or less.
-  std::vector<TimedPlan> Fastest(CostModel& costs, FeasiblePlans& feasible, std::size_t limit) const;
+  // Returns the `limit` fastest of the plans that `counts` holds for, fastest first, then by index; and those
+  // that are slower than the last of them by two billionths or less. Only plans that take less than `most_s`.
+  std::vector<TimedPlan> Fastest(CostModel& costs, FeasiblePlans& feasible, std::size_t limit,
+                                 const std::function<bool(const FeasiblePlan&)>& counts = {},
+                                 double most_s = std::numeric_limits<double>::infinity()) const;
 
   // Times all plans that no other beats in both time and memory, also their slower choices, and those that
   // recompute more than they must: it adds these to feasible.slower. Cancelled once `watch` says no.

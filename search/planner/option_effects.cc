@@ -81,68 +81,50 @@ Survey SurveyOf(const FeasiblePlans& feasible, const ParallelPlan& best) {
   return survey;
 }
 
-// The plans that are looked at first: most options have another value in one of them.
-constexpr std::size_t kFastestPlans = 200;
-
 // Returns the fastest plan that has another value of the option than the best plan, the first of those;
-// nothing if none takes less than `most_s`. `fastest_plans`: the fastest of all, fastest first.
+// nothing if none takes less than `most_s`.
 std::optional<ParallelPlan> FastestOther(CostModel& costs, FeasiblePlans& feasible, const LazyTimes& times,
                                          const Survey& survey, const ParallelPlan& best, std::size_t option,
-                                         const std::vector<TimedPlan>& fastest_plans, double most_s) {
+                                         double most_s) {
   const auto differs = [&](const PlanChoice& choice) {
     const std::uint64_t bits =
         OtherSizes(choice.plan, best) | survey.differs[static_cast<std::size_t>(choice.plan.variant)];
     return (bits >> option) % 2 != 0;
   };
+  if (!PlanOptions()[option].derived) {
+    const std::vector<TimedPlan> fastest = times.Fastest(
+        costs, feasible, 1, [&](const FeasiblePlan& plan) { return differs(plan.choice); }, most_s);
+    if (fastest.empty()) return std::nullopt;
+    return feasible.PlanAt(fastest.front().index);
+  }
   // The choices of a plan differ in derived options alone.
-  const bool derived = PlanOptions()[option].derived;
-  const auto some_differ = [&](std::size_t i) {
-    const std::span<const PlanChoice> others = feasible.OthersOf(feasible.plans[i]);
-    return differs(feasible.plans[i].choice) ||
-           (derived && std::any_of(others.begin(), others.end(), differs));
+  const auto some_differ = [&](const FeasiblePlan& plan) {
+    const std::span<const PlanChoice> others = feasible.OthersOf(plan);
+    return differs(plan.choice) || std::any_of(others.begin(), others.end(), differs);
   };
+  using ByTime = std::pair<double, std::size_t>;
+  std::vector<ByTime> order;
+  for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
+    if (feasible.plans[i].seconds < most_s && some_differ(feasible.plans[i]))
+      order.emplace_back(feasible.plans[i].seconds, i);
+  }
+  std::sort(order.begin(), order.end());
+  ByTime least(most_s, feasible.plans.size());
   std::optional<ParallelPlan> fastest;
-  std::pair<double, std::size_t> least(most_s, feasible.plans.size());
-  const auto consider = [&](std::size_t i, const PlanChoice& choice, double seconds) {
-    if (!differs(choice) || std::pair(seconds, i) >= least) return;
-    least = {seconds, i};
-    fastest = feasible.table.Unpack(choice.plan);
+  const auto consider = [&](std::size_t i, const PlanChoice& choice, double factor) {
+    if (!differs(choice)) return;
+    const ParallelPlan plan = feasible.table.Unpack(choice.plan);
+    const std::optional<double> seconds =
+        EstimateUnless(costs, plan, factor, [&](double bound_s) { return bound_s > least.first; });
+    if (!seconds || ByTime(*seconds, i) >= least) return;
+    least = {*seconds, i};
+    fastest = plan;
   };
-  const auto consider_all = [&](std::size_t i) {
-    if (!derived) return consider(i, feasible.plans[i].choice, times.Time(costs, feasible, i));
-    const FeasiblePlan& plan = feasible.plans[i];
+  for (const auto& [bound_s, i] : order) {
+    if (bound_s > least.first) break;
     const double factor = times.ChoiceFactor(costs, feasible, i);
-    const auto consider_choice = [&](const PlanChoice& choice) {
-      if (!differs(choice)) return;
-      const std::optional<double> seconds =
-          EstimateUnless(costs, feasible.table.Unpack(choice.plan), factor,
-                         [&](double bound_s) { return bound_s > least.first; });
-      if (seconds) consider(i, choice, *seconds);
-    };
-    consider_choice(plan.choice);
-    for (const PlanChoice& other : feasible.OthersOf(plan)) consider_choice(other);
-  };
-  if (!derived) {
-    const auto known = std::find_if(fastest_plans.begin(), fastest_plans.end(), [&](const TimedPlan& plan) {
-      return differs(feasible.plans[plan.index].choice);
-    });
-    if (known != fastest_plans.end()) {
-      consider_all(known->index);
-      return fastest;
-    }
-  }
-  // That with the least bound is likely among the fastest.
-  std::optional<std::size_t> first;
-  for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
-    if (feasible.plans[i].seconds < (first ? feasible.plans[*first].seconds : most_s) && some_differ(i))
-      first = i;
-  }
-  if (!first) return std::nullopt;
-  consider_all(*first);
-  for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
-    if (i == *first || feasible.plans[i].seconds > least.first || !some_differ(i)) continue;
-    if (times.RaiseBound(costs, feasible, i) && feasible.plans[i].seconds > least.first) continue;
-    consider_all(i);
+    consider(i, feasible.plans[i].choice, factor);
+    for (const PlanChoice& other : feasible.OthersOf(feasible.plans[i])) consider(i, other, factor);
   }
   return fastest;
 }
@@ -367,7 +349,6 @@ std::vector<OptionEffect> EstimateEffects(CostModel& costs, FeasiblePlans& feasi
   const Survey survey = SurveyOf(feasible, best);
   Alternatives alternatives(costs, survey, best, correction);
   const double best_s = alternatives.Seconds(best);
-  const std::vector<TimedPlan> fastest_plans = times.Fastest(costs, feasible, kFastestPlans);
   std::vector<OptionEffect> effects;
   for (std::size_t i = 0; i < PlanOptions().size(); ++i) {
     const PlanOption& option = PlanOptions()[i];
@@ -383,7 +364,7 @@ std::vector<OptionEffect> EstimateEffects(CostModel& costs, FeasiblePlans& feasi
       effect.only_this_changed = true;
       most_s = costs.Estimate(*effect.alone).step_time_s;
     }
-    if (const auto other = FastestOther(costs, feasible, times, survey, best, i, fastest_plans, most_s)) {
+    if (const auto other = FastestOther(costs, feasible, times, survey, best, i, most_s)) {
       const ParallelPlan& instead = *other;
       const double other_costs = alternatives.Seconds(instead) / best_s - 1;
       if (!effect.alone || other_costs < effect.costs) {
