@@ -65,6 +65,7 @@ std::size_t ResolvedRun::LeastThatFits(std::int64_t arena_bytes, std::size_t fro
                                        std::optional<std::size_t> hint) {
   const auto fits = [&](std::size_t i) { return Arena(i) <= arena_bytes; };
   const std::size_t last = values_.size() - 1;
+  if (auto_ != nullptr && IsTooLarge(arena_bytes)) return last;
   if (from >= last || fits(from)) return from;
   if (auto_ == nullptr) {
     // From the first full:K on, each layer changes the memory by as much.
@@ -82,6 +83,28 @@ std::size_t ResolvedRun::LeastThatFits(std::int64_t arena_bytes, std::size_t fro
   while (least < last && !fits(least)) ++least;
   while (least > from + 1 && fits(least - 1)) --least;
   return least;
+}
+
+bool ResolvedRun::IsTooLarge(std::int64_t arena_bytes) {
+  if (engine_needs_memory_) return false;
+  // Some rank has at least as many layers as an even spread gives it, rounded up. It keeps the least with one
+  // microbatch in flight under the value that recomputes most: each layer that recomputes less keeps the
+  // tensors that the workspace of others holds.
+  const SearchSpace::RecomputeValue& deepest = values_.back();
+  const PlanMemory& memory = MemoryOf(deepest.mode);
+  const std::int64_t stages = plan_.virtual_stages,
+                     layers = (costs_.model().layers + plan_.pp - 1) / plan_.pp;
+  RankLoad load{.place = {},
+                .layers = layers,
+                .hidden = layers - stages,
+                .kept = deepest.mode == Recompute::kFull ? 0 : layers,
+                .messages = stages - 1,
+                .in_flight = stages};
+  const auto is_too_large = [&](RankPlace place) {
+    load.place = place;
+    return FixedBytes(load) + memory.OpWorkspace() + memory.Activations(load) > arena_bytes;
+  };
+  return is_too_large({.first = true}) && is_too_large({.last = true}) && (plan_.pp == 2 || is_too_large({}));
 }
 
 const ParallelPlan& ResolvedRun::At(std::size_t i) {

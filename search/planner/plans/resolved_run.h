@@ -84,6 +84,8 @@ class ResolvedRun {
   };
 
   AutoSplit& SplitOf(std::size_t i);  // of the i-th plan, with split=auto
+  // Returns true only if no plan of the run fits, whatever the splits are; computes none of these.
+  bool IsTooLarge(std::int64_t arena_bytes);
   const PlanMemory& MemoryOf(Recompute mode);
   std::int64_t FixedBytes(const RankLoad& load);
 
