@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "autocfg/v1/study_service.pb.h"
 #include "autocfg/v1/worker_service.pb.h"
 
@@ -14,5 +15,11 @@ std::string ShortName(v1::StudyState state);
 std::string ShortName(v1::TrialState state);
 std::string ShortName(v1::Outcome outcome);
 std::string ShortName(v1::WorkerState state);
+
+// Returns that name in lower case, for people and JSON: "timed_out".
+template <typename State>
+std::string StateText(State state) {
+  return absl::AsciiStrToLower(ShortName(state));
+}
 
 }  // namespace autocfg

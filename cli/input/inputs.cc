@@ -115,6 +115,20 @@ absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_le
   return *model;
 }
 
+absl::StatusOr<AnswerFile> LoadAnswerFile(const std::string& path) {
+  const auto text = ReadTextFile(path);
+  if (!text.ok()) return Where("--input", text.status());
+  if (const std::string_view framework = FrameworkOf(*text); !framework.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("--input: {} is a file of {}; give a file that autocfg search --output wrote, or what "
+                    "autocfg import --output writes for this one",
+                    path, framework));
+  }
+  auto file = ReadAnswerFile(*text);
+  if (!file.ok()) return Where(fmt::format("--input: {}", path), file.status(), "answer");
+  return file;
+}
+
 absl::Status CheckStoredWeights(const std::string& model) {
   if (ModelPreset(model).ok() || !LooksLikeFile(model)) return absl::OkStatus();
   const auto json = ReadJson(model);

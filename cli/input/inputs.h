@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "cli/input/devices.h"
 #include "kernels/nvml/gpus.h"
+#include "proto/answer/answer_file.h"
 #include "search/plan/cluster/cluster_spec.h"
 #include "search/plan/cluster/engine_device.h"
 #include "search/plan/model_spec.h"
@@ -31,6 +32,9 @@ absl::StatusOr<std::int64_t> LoadSeqLen(const std::string& text);
 // engine runs it too. Appends to `notes` what of a file was not taken.
 absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len,
                                     std::vector<std::string>& notes);
+
+// Reads the file of --input: what `search --output` wrote. Errors begin with the option.
+absl::StatusOr<AnswerFile> LoadAnswerFile(const std::string& path);
 
 // Unimplemented if --init and --save would read or write weights of this model wrongly: of a file whose norms
 // store what is added to 1.

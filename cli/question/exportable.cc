@@ -8,9 +8,9 @@
 namespace autocfg::cli {
 namespace {
 
-absl::Status ExportStatus(const v1::Recommendation& answer, const SearchQuestion& question,
-                          const ExportTarget& target) {
-  AUTOCFG_ASSIGN_OR_RETURN(const auto plan, FromProto(answer.best().plan()));
+absl::Status ExportStatus(const SearchAnswer& answer, const ExportTarget& target) {
+  const auto& [question, found] = answer;
+  AUTOCFG_ASSIGN_OR_RETURN(const auto plan, FromProto(found.best().plan()));
   return Export(ExportedRun{{question, plan}}, target).status();
 }
 
@@ -22,19 +22,19 @@ const ExportTarget* PredictedFramework(const SearchQuestion& question) {
 
 }  // namespace
 
-std::string NotExportable(const v1::Recommendation& answer, const SearchQuestion& question) {
-  const ExportTarget* target = PredictedFramework(question);
-  if (target == nullptr || !answer.has_best()) return "";
-  const absl::Status status = ExportStatus(answer, question, *target);
+std::string NotExportable(const SearchAnswer& answer) {
+  const ExportTarget* target = PredictedFramework(answer.question);
+  if (target == nullptr || !answer.found.has_best()) return "";
+  const absl::Status status = ExportStatus(answer, *target);
   return status.ok() ? "" : Text(status);
 }
 
-std::string FrameworkFor(const v1::Recommendation& answer, const SearchQuestion& question) {
-  if (!answer.has_best()) return "";
-  const ExportTarget* own = PredictedFramework(question);
+std::string FrameworkFor(const SearchAnswer& answer) {
+  if (!answer.found.has_best()) return "";
+  const ExportTarget* own = PredictedFramework(answer.question);
   for (const ExportTarget& target : ExportTargets()) {
     if (target.version.empty() || (own != nullptr && own != &target)) continue;
-    if (ExportStatus(answer, question, target).ok()) return std::string(target.name);
+    if (ExportStatus(answer, target).ok()) return std::string(target.name);
   }
   return "";
 }

@@ -4,17 +4,16 @@
 
 #include <string>
 
-#include "autocfg/v1/study_service.pb.h"
-#include "cli/report/results_json.h"
+#include "proto/answer/answer.h"
 
 namespace autocfg::cli {
 
 // Returns why the framework whose step was predicted cannot express the best plan; empty if it can, or if
 // there is no export to it.
-std::string NotExportable(const v1::Recommendation& answer, const SearchQuestion& question);
+std::string NotExportable(const SearchAnswer& answer);
 
 // Returns the first framework that can express the best plan, as --to names it; if a framework's step was
 // predicted, only that one counts. Empty without any.
-std::string FrameworkFor(const v1::Recommendation& answer, const SearchQuestion& question);
+std::string FrameworkFor(const SearchAnswer& answer);
 
 }  // namespace autocfg::cli

@@ -11,7 +11,6 @@
 #include "cli/input/files.h"
 #include "cli/input/inputs.h"
 #include "cli/input/option_values.h"
-#include "cli/study/stored_question.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "search/frameworks/batch_script.h"
@@ -105,7 +104,7 @@ absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args
     return absl::InvalidArgumentError(
         fmt::format("{}: it is empty; give the framework's file", base::Printable(name)));
   }
-  if (framework.empty() && ParseSearchJson(source.text).ok()) {
+  if (framework.empty() && ReadAnswerFile(source.text).ok()) {
     return absl::InvalidArgumentError(
         fmt::format("{}: an answer of autocfg, not a framework's file; autocfg predict --input reads it",
                     base::Printable(name)));
@@ -188,7 +187,8 @@ absl::StatusOr<InputQuestion> LoadInputQuestion(const InputArgs& input, PlanQues
           "--vocab is for a framework's file, and --input is a search's, which says its model; leave --vocab "
           "out");
     }
-    AUTOCFG_ASSIGN_OR_RETURN(read.question, QuestionOfInput(input.file));
+    AUTOCFG_ASSIGN_OR_RETURN(auto file, LoadAnswerFile(input.file));
+    read.question = std::move(file.best);
     asked.input = input.file;
   } else {
     if (asked.cluster.empty()) {

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/question/plan_question.h"
-#include "cli/report/results_json.h"
+#include "proto/answer/answer_file.h"
 #include "search/frameworks/framework_file.h"
 
 namespace autocfg::cli {

@@ -9,7 +9,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
-#include "cli/report/results_json.h"
+#include "proto/answer/answer_file.h"
 #include "search/predict/predict_plan.h"
 
 namespace autocfg::cli {

@@ -11,8 +11,8 @@
 #include "cli/client/worker_pool.h"
 #include "cli/input/service_options.h"
 #include "cli/input/training_options.h"
-#include "cli/report/results_json.h"
 #include "kernels/nvml/gpus.h"
+#include "proto/answer/answer.h"
 #include "search/plan/cluster/engine_device.h"
 #include "worker/engines/engine_file.h"
 

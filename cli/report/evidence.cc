@@ -8,20 +8,20 @@
 #include <utility>
 #include <vector>
 
-#include "base/json_reader.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/client/study_names.h"
+#include "cli/report/prediction_report.h"
 #include "cli/report/report.h"
 #include "cli/terminal/layout.h"
 #include "fmt/format.h"
 #include "proto/convert/breakdown_convert.h"
+#include "proto/convert/result_convert.h"
 #include "proto/merge_results.h"
+#include "proto/short_name.h"
 
 namespace autocfg::cli {
 namespace {
-
-using EvidenceJson = nlohmann::ordered_json;
 
 // A part of a step, or what is known beside the parts. Nothing if it is not known.
 struct KnownTime {
@@ -76,36 +76,12 @@ std::string EvidenceRow(std::string_view label, const std::optional<double>& mea
   return line + "\n";
 }
 
-// Reads a number that must be there.
-absl::Status ReadSeconds(const EvidenceJson& object, const std::string& path, const char* name,
-                         double& seconds) {
-  const auto field = object.is_object() ? object.find(name) : object.end();
-  if (!object.is_object() || field == object.end() || !field->is_number() || !(field->get<double>() >= 0)) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: '{}' is not a time; give a file that autocfg search --output wrote", path, name));
-  }
-  seconds = field->get<double>();
-  return absl::OkStatus();
-}
-
-// Reads breakdown_s and hidden_comm_s of `object`, which may be null or missing. Returns whether there are
-// parts.
-absl::StatusOr<bool> ReadBreakdown(const EvidenceJson& object, const std::string& path,
-                                   v1::Breakdown& message) {
-  const auto found = object.find("breakdown_s");
-  if (found == object.end() || found->is_null()) return false;
-  Breakdown parts;
-  for (const BreakdownPart& part : kBreakdownParts) {
-    AUTOCFG_RETURN_IF_ERROR(
-        ReadSeconds(*found, path + ": breakdown_s", std::string(part.name).c_str(), parts.*part.seconds));
-  }
-  message = ToProto(parts);
-  if (const auto hidden = object.find("hidden_comm_s"); hidden != object.end() && !hidden->is_null()) {
-    double seconds = 0;
-    AUTOCFG_RETURN_IF_ERROR(ReadSeconds(object, path, "hidden_comm_s", seconds));
-    message.set_hidden_comm(seconds);
-  }
-  return true;
+v1::Candidate CandidateOf(const std::string& plan_text, v1::Prediction predicted, v1::Measurement measured) {
+  v1::Candidate candidate;
+  candidate.set_plan_text(plan_text);
+  *candidate.mutable_predicted() = std::move(predicted);
+  *candidate.mutable_measured() = std::move(measured);
+  return candidate;
 }
 
 absl::Status NothingMeasured(std::string_view what) {
@@ -133,56 +109,16 @@ absl::Status NoTrialMeasured(const v1::Study& study, std::span<const v1::Trial> 
       "no trial of study {0} was measured ({1}); autocfg trials {0} says why", LastPart(study.name()), text));
 }
 
-// Reads `best` of the file.
-absl::Status ReadBest(const EvidenceJson& best, Evidence& evidence) {
-  const auto text = best.find("plan_text");
-  if (text == best.end() || !text->is_string())
-    return absl::InvalidArgumentError(
-        "best: 'plan_text' is missing; give a file that autocfg search --output wrote");
-  evidence.plan_text = text->get<std::string>();
-  const auto measured = best.find("measured");
-  if (measured == best.end() || !measured->is_object()) return NothingMeasured("the best plan");
-  const auto predicted = best.find("predicted");
-  double step_s = 0, ci95_s = 0, predicted_s = 0, low_s = 0, high_s = 0, steps = 0;
-  const EvidenceJson missing;
-  const EvidenceJson& prediction = predicted == best.end() ? missing : *predicted;
-  for (const absl::Status& status :
-       {ReadSeconds(*measured, "best: measured", "step_time_s", step_s),
-        ReadSeconds(*measured, "best: measured", "ci95_s", ci95_s),
-        ReadSeconds(*measured, "best: measured", "steps", steps),
-        ReadSeconds(prediction, "best: predicted", "step_time_s", predicted_s),
-        ReadSeconds(prediction, "best: predicted", "step_time_low_s", low_s),
-        ReadSeconds(prediction, "best: predicted", "step_time_high_s", high_s)}) {
-    if (!status.ok()) return status;
-  }
-  evidence.measured.set_median_step_time_s(step_s);
-  evidence.measured.set_ci95_s(ci95_s);
-  evidence.measured.set_slice(measured->contains("slice") && (*measured)["slice"] == true);
-  evidence.predicted.set_step_time_s(predicted_s);
-  evidence.predicted.set_step_time_low_s(low_s);
-  evidence.predicted.set_step_time_high_s(high_s);
-  v1::Breakdown parts;
-  auto has = ReadBreakdown(*measured, "best: measured", parts);
-  if (!has.ok()) return has.status();
-  if (*has) *evidence.measured.mutable_breakdown_s() = parts;
-  parts.Clear();
-  has = ReadBreakdown(prediction, "best: predicted", parts);
-  if (!has.ok()) return has.status();
-  if (*has) *evidence.predicted.mutable_breakdown_s() = parts;
-  return absl::OkStatus();
-}
-
 }  // namespace
 
-absl::StatusOr<Evidence> EvidenceOf(const v1::Trial& trial) {
+absl::StatusOr<v1::Candidate> EvidenceOf(const v1::Trial& trial) {
   if (!trial.has_measured()) return NothingMeasured(trial.name());
-  return Evidence{trial.plan_text(), trial.predicted(), trial.measured()};
+  return CandidateOf(trial.plan_text(), trial.predicted(), trial.measured());
 }
 
-absl::StatusOr<Evidence> EvidenceOfBest(const v1::Study& study, std::span<const v1::Trial> trials) {
+absl::StatusOr<v1::Candidate> EvidenceOfBest(const v1::Study& study, std::span<const v1::Trial> trials) {
   const v1::Candidate& best = study.best();
-  if (best.has_measured() && !best.measured().slice())
-    return Evidence{best.plan_text(), best.predicted(), best.measured()};
+  if (MeasuredWhole(best)) return best;
   std::map<std::string, std::vector<v1::Measurement>> measured;
   std::map<std::string, v1::Prediction> predicted;  // before the first trial
   for (const v1::Trial& trial : trials) {
@@ -190,37 +126,29 @@ absl::StatusOr<Evidence> EvidenceOfBest(const v1::Study& study, std::span<const 
     measured[trial.plan_text()].push_back(trial.measured());
     predicted.try_emplace(trial.plan_text(), trial.predicted());
   }
-  std::optional<Evidence> fastest;
+  std::optional<v1::Candidate> fastest;
   for (const auto& [plan_text, of_plan] : measured) {
     v1::Measurement pooled = PoolTrials(of_plan);
-    if (!fastest || pooled.median_step_time_s() < fastest->measured.median_step_time_s())
-      fastest = Evidence{plan_text, predicted.at(plan_text), std::move(pooled)};
+    if (!fastest || pooled.median_step_time_s() < fastest->measured().median_step_time_s())
+      fastest = CandidateOf(plan_text, predicted.at(plan_text), std::move(pooled));
   }
   if (!fastest) return NoTrialMeasured(study, trials);
   return *std::move(fastest);
 }
 
-absl::StatusOr<Evidence> ParseEvidence(const std::string& best_json) {
-  AUTOCFG_ASSIGN_OR_RETURN(const auto json, base::ParseJson("answer", best_json));
-  const auto best = json.is_object() ? json.find("best") : json.end();
-  if (!json.is_object() || best == json.end())
-    return absl::InvalidArgumentError("'best' is missing; give a file that autocfg search --output wrote");
-  if (best->is_null()) return NothingMeasured("a search that found no plan that fits");
-  if (!best->is_object())
-    return absl::InvalidArgumentError("best: not an object; give a file that autocfg search --output wrote");
-  Evidence evidence;
-  AUTOCFG_RETURN_IF_ERROR(ReadBest(*best, evidence));
-  return evidence;
+absl::StatusOr<v1::Candidate> EvidenceOf(const AnswerFile& file) {
+  const v1::Candidate& best = file.answer.found.best();
+  if (!best.has_measured()) return NothingMeasured("the best plan");
+  AUTOCFG_RETURN_IF_ERROR(file.best_lacks);
+  return best;
 }
 
-std::string EvidenceText(const Evidence& evidence, const BarStyle& style) {
-  const v1::Measurement& measured = evidence.measured;
-  const v1::Prediction& predicted = evidence.predicted;
-  std::string text = PlanLine("plan:", evidence.plan_text, "measured") + "\n";
+std::string EvidenceText(const v1::Candidate& evidence, const BarStyle& style) {
+  const v1::Measurement& measured = evidence.measured();
+  const v1::Prediction& predicted = evidence.predicted();
+  std::string text = PlanLine("plan:", evidence.plan_text(), "measured") + "\n";
   text += fmt::format("measured:  {}\n", MeasuredCell(measured));
-  text += fmt::format(
-      "predicted: {} ({} to {}, 90% interval)\n\n", base::SecondsText(predicted.step_time_s()),
-      base::SecondsText(predicted.step_time_low_s()), base::SecondsText(predicted.step_time_high_s()));
+  text += fmt::format("predicted: {}\n\n", StepTimeText(FromProto(predicted)));
   if (!measured.has_breakdown_s()) {
     return text + Hung(measured.slice()
                            ? "The parts of a slice are not recorded: its rank waits for no other."

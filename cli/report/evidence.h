@@ -7,29 +7,26 @@
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
 #include "cli/terminal/drawing.h"
+#include "proto/answer/answer_file.h"
 
 namespace autocfg::cli {
 
-struct Evidence {
-  std::string plan_text;
-  v1::Prediction predicted;
-  v1::Measurement measured;
-};
+// Each returns the evidence for a plan: a candidate that was measured.
 
-// Returns the evidence for the trial: NotFound if nothing of it was measured.
-absl::StatusOr<Evidence> EvidenceOf(const v1::Trial& trial);
+// For the trial: NotFound if nothing of it was measured.
+absl::StatusOr<v1::Candidate> EvidenceOf(const v1::Trial& trial);
 
-// Returns the evidence for the study's best plan, over its trials. If that was not measured as a whole, for
-// the fastest plan of the trials, slices left out. NotFound if there is none.
-absl::StatusOr<Evidence> EvidenceOfBest(const v1::Study& study, std::span<const v1::Trial> trials);
+// For the study's best plan, over its trials. If that was not measured as a whole, for the fastest plan of
+// the trials, slices left out. NotFound if there is none.
+absl::StatusOr<v1::Candidate> EvidenceOfBest(const v1::Study& study, std::span<const v1::Trial> trials);
 
-// Reads the evidence for the best plan from the file of a search (docs/formats.md, "best.json").
-// InvalidArgument names the field. NotFound if the plan was not measured.
-absl::StatusOr<Evidence> ParseEvidence(const std::string& best_json);
+// For the best plan of the file of a search. InvalidArgument names the field. FailedPrecondition if the plan
+// was not measured.
+absl::StatusOr<v1::Candidate> EvidenceOf(const AnswerFile& file);
 
 // Shows both times of a step and its parts as bars, with the difference of measured to predicted. If the
 // parts were not recorded, says so.
-std::string EvidenceText(const Evidence& evidence, const BarStyle& style);
+std::string EvidenceText(const v1::Candidate& evidence, const BarStyle& style);
 
 // Returns a table of the parts of all trials that have them, two rows a trial. Parts that are zero in all of
 // them have no column. Empty if no trial has any.

@@ -1,6 +1,7 @@
 #include "cli/report/explanation.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -110,9 +111,14 @@ std::string Row(std::string_view label, double value, double whole, const std::s
   return line + "\n";
 }
 
-std::string StepText(const Prediction& p) {
-  return fmt::format("time of a step: {} ({} to {}, 90% interval)", base::SecondsText(p.step_time_s),
-                     base::SecondsText(p.step_time_low_s), base::SecondsText(p.step_time_high_s));
+std::string StepText(const Prediction& p) { return "time of a step: " + StepTimeText(p); }
+
+std::array<BreakdownPart, kBreakdownParts.size()> LongestFirst(const Breakdown& breakdown) {
+  auto parts = kBreakdownParts;
+  std::stable_sort(parts.begin(), parts.end(), [&](const BreakdownPart& a, const BreakdownPart& b) {
+    return breakdown.*a.seconds > breakdown.*b.seconds;
+  });
+  return parts;
 }
 
 // "communication: 12 ms exposed, 3 ms hidden".
@@ -235,13 +241,12 @@ absl::StatusOr<Explanation> Explain(Predictor& predictor, const ParallelPlan& pl
 
 std::string WhatBounds(const PlanPrediction& predicted) {
   const Prediction& p = predicted.prediction;
-  auto parts = TimeParts(p.breakdown);
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const TimePart& a, const TimePart& b) { return a.seconds > b.seconds; });
-  std::string text = fmt::format("{} takes {} of the step", Sentence(std::string(parts[0].name)),
-                                 PercentText(parts[0].seconds, p.step_time_s));
-  if (parts[1].seconds > 0.01 * p.step_time_s)
-    text += fmt::format(", {} {}", parts[1].name, PercentText(parts[1].seconds, p.step_time_s));
+  const auto parts = LongestFirst(p.breakdown);
+  const double second_s = p.breakdown.*parts[1].seconds;
+  std::string text = fmt::format("{} takes {} of the step", Sentence(std::string(parts[0].label)),
+                                 PercentText(p.breakdown.*parts[0].seconds, p.step_time_s));
+  if (second_s > 0.01 * p.step_time_s)
+    text += fmt::format(", {} {}", parts[1].label, PercentText(second_s, p.step_time_s));
   const std::int64_t left = p.capacity_bytes - p.memory.Total();
   if (left >= 0) {
     text += fmt::format("; {} ({}) of a rank's memory stay free.", base::BytesText(left),
@@ -257,22 +262,19 @@ std::string WhatDiffers(const Prediction& first, const Prediction& second) {
   if (TakeTheSame(first, second)) return "";
   const double total = first.step_time_s - second.step_time_s;
   // What each part adds to the difference; negative: it takes some of it back.
-  std::vector<TimePart> parts = TimeParts(first.breakdown);
-  const std::vector<TimePart> others = TimeParts(second.breakdown);
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const double more = parts[i].seconds - others[i].seconds;
-    parts[i].seconds = total > 0 ? more : -more;
-  }
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const TimePart& a, const TimePart& b) { return a.seconds > b.seconds; });
+  Breakdown more;
+  for (const BreakdownPart& part : kBreakdownParts)
+    more.*part.seconds = first.breakdown.*part.seconds - second.breakdown.*part.seconds;
+  if (total <= 0) more.Scale(-1);
   double named = 0, taken_back = 0;
   std::vector<std::string> shares;
-  for (const TimePart& part : parts) {
-    if (part.seconds < 0) taken_back -= part.seconds;
-    if (part.seconds <= 0 || shares.size() == kMostPartsNamed || named >= kMostOf * std::abs(total)) continue;
-    named += part.seconds;
-    shares.push_back(fmt::format("{} makes {} ({:.0f}%)", part.name, base::SecondsText(part.seconds),
-                                 100 * part.seconds / std::abs(total)));
+  for (const BreakdownPart& part : LongestFirst(more)) {
+    const double seconds = more.*part.seconds;
+    if (seconds < 0) taken_back -= seconds;
+    if (seconds <= 0 || shares.size() == kMostPartsNamed || named >= kMostOf * std::abs(total)) continue;
+    named += seconds;
+    shares.push_back(fmt::format("{} makes {} ({:.0f}%)", part.label, base::SecondsText(seconds),
+                                 100 * seconds / std::abs(total)));
   }
   std::string text = fmt::format("Of the {} {}, {}", base::SecondsText(std::abs(total)),
                                  total > 0 ? "more" : "less", fmt::join(shares, ", "));
@@ -297,13 +299,17 @@ std::string ExplanationText(const Explanation& plan, const SearchQuestion& quest
   const Prediction& p = plan.predicted.prediction;
   std::string text = PlanLine("plan:", PlanText(plan.predicted.plan), "predicted") + "\n";
   text += Heading(StepText(p), style);
-  for (const TimePart& part : TimeParts(p.breakdown))
-    text += Row(part.name, part.seconds, p.step_time_s, base::SecondsText(part.seconds), style);
+  for (const BreakdownPart& part : kBreakdownParts) {
+    const double seconds = p.breakdown.*part.seconds;
+    text += Row(part.label, seconds, p.step_time_s, base::SecondsText(seconds), style);
+  }
   text += fmt::format("  {}\n\n", CommText(plan));
   text += Heading(MemoryText(p), style);
   const double whole = Number(std::max(p.capacity_bytes, p.memory.Total()));
-  for (const MemoryPart& part : MemoryParts(p.memory))
-    text += Row(part.name, Number(part.bytes), whole, base::BytesText(part.bytes), style);
+  for (const MemoryRegion& region : kMemoryRegions) {
+    const std::int64_t bytes = p.memory.*region.bytes;
+    text += Row(region.label, Number(bytes), whole, base::BytesText(bytes), style);
+  }
   const std::int64_t left = p.capacity_bytes - p.memory.Total();
   text += Row(left >= 0 ? "free" : "too much", Number(std::abs(left)), whole, base::BytesText(std::abs(left)),
               style);
@@ -324,16 +330,14 @@ std::string ComparisonText(const Explanation& plan, const Explanation& against,
                      PlanLine("second:", PlanText(against.predicted.plan), "predicted") + "\n";
   text += Heading("time of a step, and what the first takes more or less", style);
   const double slower = std::max(a.step_time_s, b.step_time_s);
-  const auto a_times = TimeParts(a.breakdown), b_times = TimeParts(b.breakdown);
-  for (std::size_t i = 0; i < a_times.size(); ++i)
-    text += CompareSeconds(a_times[i].name, a_times[i].seconds, b_times[i].seconds, slower, style);
+  for (const BreakdownPart& part : kBreakdownParts)
+    text += CompareSeconds(part.label, a.breakdown.*part.seconds, b.breakdown.*part.seconds, slower, style);
   text += CompareSeconds("in all", a.step_time_s, b.step_time_s, slower, style);
   text += fmt::format("  first:  {}\n  second: {}\n\n", CommText(plan), CommText(against));
   text += Heading(fmt::format("memory of the worst rank, of {}", base::BytesText(a.capacity_bytes)), style);
   const std::int64_t whole = std::max({a.capacity_bytes, a.memory.Total(), b.memory.Total()});
-  const auto a_regions = MemoryParts(a.memory), b_regions = MemoryParts(b.memory);
-  for (std::size_t i = 0; i < a_regions.size(); ++i)
-    text += CompareBytes(a_regions[i].name, a_regions[i].bytes, b_regions[i].bytes, whole, style);
+  for (const MemoryRegion& region : kMemoryRegions)
+    text += CompareBytes(region.label, a.memory.*region.bytes, b.memory.*region.bytes, whole, style);
   text += CompareBytes("in all", a.memory.Total(), b.memory.Total(), whole, style);
   text += "\n";
   text += Heading("busy time of the ranks of the pipeline", style);

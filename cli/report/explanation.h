@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/report/results_json.h"
 #include "cli/terminal/drawing.h"
 #include "nlohmann/json_fwd.hpp"
+#include "proto/answer/answer.h"
 #include "search/predict/predict_plan.h"
 
 namespace autocfg::cli {

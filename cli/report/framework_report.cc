@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/report/prediction_report.h"
 #include "fmt/format.h"
+#include "proto/answer/answer_json.h"
 #include "search/plan/plan_text.h"
 #include "search/question/prediction_json.h"
 #include "search/text/cluster_json.h"
@@ -18,9 +19,7 @@ using Json = nlohmann::ordered_json;
 
 std::string FiguresText(const PlanPrediction& predicted) {
   const Prediction& p = predicted.prediction;
-  std::string text =
-      fmt::format("  step time   {} ({} to {}, 90% interval), predicted\n", base::SecondsText(p.step_time_s),
-                  base::SecondsText(p.step_time_low_s), base::SecondsText(p.step_time_high_s));
+  std::string text = fmt::format("  step time   {}, predicted\n", StepTimeText(p));
   text += fmt::format("  tokens/s    {} ({} a rank)\n",
                       base::CountText(std::llround(predicted.throughput.tokens_per_s)),
                       base::CountText(std::llround(predicted.throughput.tokens_per_s_per_gpu)));

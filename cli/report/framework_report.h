@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/report/results_json.h"
 #include "nlohmann/json.hpp"
+#include "proto/answer/answer.h"
 #include "search/frameworks/changed_lines.h"
 #include "search/frameworks/framework_file.h"
 #include "search/predict/predict_plan.h"

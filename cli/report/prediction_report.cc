@@ -1,6 +1,8 @@
 #include "cli/report/prediction_report.h"
 
 #include <cmath>
+#include <cstdlib>
+#include <vector>
 
 #include "base/text.h"
 #include "cli/report/report.h"
@@ -11,18 +13,10 @@
 
 namespace autocfg::cli {
 
-std::vector<TimePart> TimeParts(const Breakdown& breakdown) {
-  std::vector<TimePart> parts;
-  parts.reserve(kBreakdownParts.size());
-  for (const BreakdownPart& part : kBreakdownParts) parts.push_back({part.label, breakdown.*part.seconds});
-  return parts;
-}
-
-std::vector<MemoryPart> MemoryParts(const MemoryBytes& memory) {
-  std::vector<MemoryPart> parts;
-  parts.reserve(kMemoryRegions.size());
-  for (const MemoryRegion& region : kMemoryRegions) parts.push_back({region.label, memory.*region.bytes});
-  return parts;
+std::string StepTimeText(const Prediction& predicted, std::string_view more) {
+  return fmt::format("{} ({} to {}{})", base::SecondsText(predicted.step_time_s),
+                     base::SecondsText(predicted.step_time_low_s),
+                     base::SecondsText(predicted.step_time_high_s), more);
 }
 
 std::string PercentText(double part, double whole) {
@@ -72,9 +66,7 @@ std::string PredictionReport(const PlanPrediction& predicted, const SearchQuesti
                      : Wrapped(fmt::format("does not fit: {}\n", p.reason));
   text += "\n";
   std::vector<std::vector<std::string>> figures;
-  figures.push_back({"step time", fmt::format("{} ({} to {}, 90% interval)", base::SecondsText(p.step_time_s),
-                                              base::SecondsText(p.step_time_low_s),
-                                              base::SecondsText(p.step_time_high_s))});
+  figures.push_back({"step time", StepTimeText(p)});
   figures.push_back(
       {"tokens per second",
        fmt::format("{} a rank, {} in all", base::CountText(std::llround(rates.tokens_per_s_per_gpu)),
@@ -92,24 +84,18 @@ std::string PredictionReport(const PlanPrediction& predicted, const SearchQuesti
   // Time on the left, memory on the right.
   std::vector<std::vector<std::string>> rows = {
       {"where the time goes", "", "", "worst rank's memory", "", ""}};
-  const auto times = TimeParts(p.breakdown);
-  const auto regions = MemoryParts(p.memory);
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    std::vector<std::string> row = {fmt::format("  {}", times[i].name), base::SecondsText(times[i].seconds),
-                                    PercentText(times[i].seconds, p.step_time_s)};
-    if (i < regions.size()) {
-      row.push_back(fmt::format("  {}", regions[i].name));
-      row.push_back(base::BytesText(regions[i].bytes));
-      row.push_back(
-          PercentText(static_cast<double>(regions[i].bytes), static_cast<double>(p.capacity_bytes)));
-    } else {
-      const std::int64_t left = p.capacity_bytes - p.memory.Total();
-      row.push_back(left >= 0 ? "  free" : "  too much");
-      row.push_back(base::BytesText(left >= 0 ? left : -left));
-      row.push_back(
-          PercentText(static_cast<double>(left >= 0 ? left : -left), static_cast<double>(p.capacity_bytes)));
-    }
-    rows.push_back(std::move(row));
+  const std::int64_t left = p.capacity_bytes - p.memory.Total();
+  for (std::size_t i = 0; i < kBreakdownParts.size(); ++i) {
+    const double seconds = p.breakdown.*kBreakdownParts[i].seconds;
+    const bool is_region = i < kMemoryRegions.size();
+    const std::int64_t bytes = is_region ? p.memory.*kMemoryRegions[i].bytes : std::abs(left);
+    rows.push_back({fmt::format("  {}", kBreakdownParts[i].label), base::SecondsText(seconds),
+                    PercentText(seconds, p.step_time_s),
+                    fmt::format("  {}", is_region   ? kMemoryRegions[i].label
+                                        : left >= 0 ? "free"
+                                                    : "too much"),
+                    base::BytesText(bytes),
+                    PercentText(static_cast<double>(bytes), static_cast<double>(p.capacity_bytes))});
   }
   text += Table(rows) + "\n";
   return text + Wrapped(WorkloadText(question) + "\n" +

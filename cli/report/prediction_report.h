@@ -4,9 +4,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "cli/report/results_json.h"
+#include "proto/answer/answer.h"
 #include "search/predict/predict_plan.h"
 
 namespace autocfg::cli {
@@ -21,17 +20,8 @@ std::string ParametersText(const ModelSpec& model);
 // "cluster: a100-80gb-sxm:64x8, 512 ranks; the plan uses 256".
 std::string ClusterText(const ClusterSpec& cluster, std::int64_t used);
 
-// The parts with their display names, in display order.
-struct TimePart {
-  std::string_view name;
-  double seconds;
-};
-std::vector<TimePart> TimeParts(const Breakdown& breakdown);
-struct MemoryPart {
-  std::string_view name;
-  std::int64_t bytes;
-};
-std::vector<MemoryPart> MemoryParts(const MemoryBytes& memory);
+// "1.61 s (1.29 s to 2.09 s, 90% interval)"; `more`: what follows the interval.
+std::string StepTimeText(const Prediction& predicted, std::string_view more = ", 90% interval");
 
 // "12.3%".
 std::string PercentText(double part, double whole);

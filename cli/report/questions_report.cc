@@ -11,8 +11,7 @@
 #include "cli/report/training_report.h"
 #include "cli/terminal/layout.h"
 #include "fmt/format.h"
-#include "proto/convert/spec_convert.h"
-#include "search/predict/predict_plan.h"
+#include "proto/answer/answer_json.h"
 
 namespace autocfg::cli {
 namespace {
@@ -40,18 +39,12 @@ std::string CountCell(const std::optional<std::int64_t>& count) {
 
 // Returns the cells that an answer with a plan has after those of its question, but for the plan.
 std::vector<std::string> FigureCells(const AnsweredQuestion& entry) {
-  const v1::Candidate& best = entry.answer->best();
+  const v1::Candidate& best = entry.answer->found.best();
   const v1::Prediction& predicted = best.predicted();
   std::vector<std::string> cells = {base::SecondsText(predicted.step_time_s())};
-  const auto plan = FromProto(best.plan());
-  if (plan.ok()) {
-    const SearchQuestion& question = entry.question;
-    const Throughput rates = ThroughputOf(question, *plan, predicted.step_time_s());
-    cells.push_back(base::CountText(std::llround(rates.tokens_per_s_per_gpu)));
-    cells.push_back(rates.mfu ? PercentText(*rates.mfu, 1) : "-");
-  } else {
-    cells.insert(cells.end(), 2, "-");
-  }
+  const Throughput rates = RatesAt(entry.answer->question, best, predicted.step_time_s());
+  cells.push_back(base::CountText(std::llround(rates.tokens_per_s_per_gpu)));
+  cells.push_back(rates.mfu ? PercentText(*rates.mfu, 1) : "-");
   const auto& memory = predicted.memory_bytes();
   cells.push_back(base::BytesText(memory.total()));
   cells.push_back(PercentText(static_cast<double>(memory.capacity() - memory.total()),
@@ -71,7 +64,7 @@ std::string NodesCell(const AnsweredQuestion& entry) { return CountCell(entry.as
 std::string BatchCell(const AnsweredQuestion& entry) { return base::CountText(entry.asked.global_batch); }
 std::string SequenceCell(const AnsweredQuestion& entry) { return CountCell(entry.asked.seq_len); }
 std::string PrecisionCell(const AnsweredQuestion& entry) {
-  return entry.answer ? std::string(Name(entry.question.workload.precision)) : "-";
+  return entry.answer ? std::string(Name(entry.answer->question.workload.precision)) : "-";
 }
 
 // Returns whether the default precisions of the clusters differ. Wrong questions have none.
@@ -120,13 +113,14 @@ Json AskedJson(const Asked& asked) {
 
 }  // namespace
 
-std::string AnsweredQuestion::Reason() const { return answer ? answer->nothing_fits() : wrong; }
+std::string AnsweredQuestion::Reason() const { return answer ? answer->found.nothing_fits() : wrong; }
 
 std::vector<bool> OnGpuFront(const std::vector<AnsweredQuestion>& answers) {
   const auto dominates = [](const AnsweredQuestion& a, const AnsweredQuestion& b) {
-    const std::int64_t gpus_a = RankCount(a.question.cluster), gpus_b = RankCount(b.question.cluster);
-    const double time_a = a.answer->best().predicted().step_time_s();
-    const double time_b = b.answer->best().predicted().step_time_s();
+    const std::int64_t gpus_a = RankCount(a.answer->question.cluster);
+    const std::int64_t gpus_b = RankCount(b.answer->question.cluster);
+    const double time_a = a.answer->found.best().predicted().step_time_s();
+    const double time_b = b.answer->found.best().predicted().step_time_s();
     return gpus_a <= gpus_b && time_a <= time_b && (gpus_a < gpus_b || time_a < time_b);
   };
   std::vector<bool> front;
@@ -164,12 +158,12 @@ std::string QuestionsReport(const std::vector<AnsweredQuestion>& answers, const 
     for (const AskedColumn& column : columns) {
       if (column.shown) row.push_back(column.cell(entry));
     }
-    row.push_back(entry.answer ? base::CountText(RankCount(entry.question.cluster)) : "-");
+    row.push_back(entry.answer ? base::CountText(RankCount(entry.answer->question.cluster)) : "-");
     if (entry.HasPlan()) {
       for (std::string& cell : FigureCells(entry)) row.push_back(std::move(cell));
-      const auto training = TrainingOf(terms, *entry.answer, entry.question);
+      const auto training = TrainingOf(terms, *entry.answer);
       for (std::string& cell : TrainingCells(terms, training)) row.push_back(std::move(cell));
-      row.push_back(ShortPlan(entry.answer->best().plan_text(), kBestPlanColumn));
+      row.push_back(ShortPlan(entry.answer->found.best().plan_text(), kBestPlanColumn));
     } else {
       row.insert(row.end(), figures + training_cells, "-");
       row.emplace_back("none");
@@ -186,7 +180,7 @@ std::string QuestionsReport(const std::vector<AnsweredQuestion>& answers, const 
   const auto known = std::find_if(answers.begin(), answers.end(),
                                   [](const AnsweredQuestion& entry) { return entry.answer.has_value(); });
   if (known == answers.end()) return text;
-  const SearchQuestion& question = known->question;
+  const SearchQuestion& question = known->answer->question;
   std::string about = fmt::format("model: {}", question.model.name.empty() ? "unnamed" : question.model.name);
   if (!SeveralPrecisions(answers)) about += fmt::format(", {}", PrecisionCell(*known));
   for (const AskedColumn& column : columns) {
@@ -203,10 +197,10 @@ absl::StatusOr<Json> QuestionsJson(const std::vector<AnsweredQuestion>& answers,
     const AnsweredQuestion& entry = answers[i];
     Json json{{"asked", AskedJson(entry.asked)}, {"on_gpu_front", static_cast<bool>(front[i])}};
     if (entry.answer) {
-      AUTOCFG_ASSIGN_OR_RETURN(auto answer, SearchJson(*entry.answer, entry.question));
+      AUTOCFG_ASSIGN_OR_RETURN(auto answer, AnswerJson(*entry.answer));
       json.update(answer);
       if (terms.Asked()) {
-        const auto training = TrainingOf(terms, *entry.answer, entry.question);
+        const auto training = TrainingOf(terms, *entry.answer);
         json["training"] = training ? TrainingJson(*training) : Json(nullptr);
       }
     } else {

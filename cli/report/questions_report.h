@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
-#include "cli/report/results_json.h"
 #include "nlohmann/json.hpp"
+#include "proto/answer/answer.h"
 #include "search/training_time/training_estimate.h"
 
 namespace autocfg::cli {
@@ -25,10 +25,9 @@ struct Asked {
 
 struct AnsweredQuestion {
   Asked asked;
-  SearchQuestion question = {};                   // empty if the question is wrong
-  std::optional<v1::Recommendation> answer = {};  // none if the question is wrong
-  std::string wrong = {};                         // why the question is wrong; else empty
-  bool HasPlan() const { return answer && answer->nothing_fits().empty(); }
+  std::optional<SearchAnswer> answer = {};  // none if the question is wrong
+  std::string wrong = {};                   // why the question is wrong; else empty
+  bool HasPlan() const { return answer && answer->found.nothing_fits().empty(); }
   std::string Reason() const;  // why there is no plan; empty if there is one
 };
 

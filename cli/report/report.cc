@@ -5,15 +5,13 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "base/text.h"
 #include "cli/client/study_names.h"
 #include "cli/report/prediction_report.h"
-#include "cli/report/results_json.h"
 #include "cli/terminal/layout.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "proto/convert/export_convert.h"
+#include "proto/answer/answer.h"
 #include "proto/convert/result_convert.h"
 #include "proto/convert/spec_convert.h"
 #include "proto/short_name.h"
@@ -35,18 +33,7 @@ std::string MedianText(const v1::Measurement& measured) {
                      base::SecondsText(measured.ci95_s()));
 }
 
-std::string PredictedTime(const v1::Prediction& predicted) {
-  return fmt::format("{} ({} to {})", base::SecondsText(predicted.step_time_s()),
-                     base::SecondsText(predicted.step_time_low_s()),
-                     base::SecondsText(predicted.step_time_high_s()));
-}
-
-// Returns the rates of a candidate's plan at a step time; of a plan that this version cannot read, none.
-Throughput RatesAt(const v1::Candidate& candidate, const SearchQuestion& question, double step_time_s) {
-  const auto plan = FromProto(candidate.plan());
-  if (!plan.ok()) return {};
-  return ThroughputOf(question, *plan, step_time_s);
-}
+std::string PredictedTime(const v1::Prediction& predicted) { return StepTimeText(FromProto(predicted), ""); }
 
 // Returns "27,908 (13,954 a rank)".
 std::string RateText(const Throughput& rates) {
@@ -123,31 +110,23 @@ std::string BestLine(const v1::Candidate& best, std::string_view how) {
   return PlanLine("best plan:", ShortPlan(best.plan_text(), kPlanColumns), how);
 }
 
-std::string PredictedBest(const v1::Candidate& best, const SearchQuestion& question) {
-  const auto& predicted = best.predicted();
-  const Throughput rates = RatesAt(best, question, predicted.step_time_s());
-  return BestLine(best, "predicted") + Table({{"", "predicted (90% interval)"},
-                                              {"step time", PredictedTime(predicted)},
-                                              {"tokens/s", RateText(rates)},
-                                              {"model FLOPs", ModelFlopsText(rates)},
-                                              {"memory per rank", MemoryOf(predicted)},
-                                              {"memory free", FreeMemoryOf(predicted)}});
-}
-
 std::string BestText(const v1::Candidate& best, const SearchQuestion& question) {
-  if (!best.has_measured()) return PredictedBest(best, question);
   const auto& measured = best.measured();
   const auto& predicted = best.predicted();
   std::vector<std::vector<std::string>> rows = {{"", "measured", "predicted (90% interval)"}};
   rows.push_back({"step time", MeasuredCell(measured), PredictedTime(predicted)});
   if (best.has_corrected()) rows.push_back({"corrected", "", PredictedTime(best.corrected())});
-  const Throughput expected = RatesAt(best, question, predicted.step_time_s());
+  const Throughput expected = RatesAt(question, best, predicted.step_time_s());
   const Throughput seen =
-      measured.slice() ? Throughput() : RatesAt(best, question, measured.median_step_time_s());
+      measured.slice() ? Throughput() : RatesAt(question, best, measured.median_step_time_s());
   rows.push_back({"tokens/s", RateText(seen), RateText(expected)});
   rows.push_back({"model FLOPs", ModelFlopsText(seen), ModelFlopsText(expected)});
   rows.push_back({"memory per rank", MemoryCell(measured), MemoryOf(predicted)});
   rows.push_back({"memory free", "", FreeMemoryOf(predicted)});
+  if (!best.has_measured()) {
+    for (std::vector<std::string>& row : rows) row.erase(row.begin() + 1);
+    return BestLine(best, "predicted") + Table(rows);
+  }
   std::string text = BestLine(best, MeasuredHow(best, question)) + Table(rows);
   text += fmt::format("  median of {} steps, +- half the 95% interval", measured.step_time_s_size());
   if (measured.slice())
@@ -334,9 +313,6 @@ std::string ShortPlan(const std::string& whole, std::size_t most) {
   return shown.size() < plan_text.size() ? shown : plan_text;
 }
 
-std::string StateText(v1::StudyState state) { return absl::AsciiStrToLower(ShortName(state)); }
-std::string StateText(v1::TrialState state) { return absl::AsciiStrToLower(ShortName(state)); }
-
 TrialEnds EndsOf(const std::vector<v1::Trial>& trials) {
   TrialEnds ends;
   for (const v1::Trial& trial : trials) {
@@ -379,8 +355,9 @@ std::string NoPlanText(const v1::Recommendation& answer) {
                      answer.nothing_fits());
 }
 
-std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
-                         const std::string& next, const std::string& training, bool front) {
+std::string SearchReport(const SearchAnswer& said, const std::string& next, const std::string& training,
+                         bool front) {
+  const auto& [question, answer] = said;
   std::string text;
   if (answer.nothing_fits().empty()) {
     text += BestText(answer.best(), question) + "\n" + Why(answer);

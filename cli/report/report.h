@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "autocfg/v1/study_service.pb.h"
-#include "cli/report/results_json.h"
+#include "proto/answer/answer.h"
 
 namespace autocfg::cli {
 
 // `next`: the command that runs the best plan. `training`: lines about a whole run (training_report.h).
 // `front`: with the plans that no other beats in both step time and memory.
-std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
-                         const std::string& next, const std::string& training = "", bool front = false);
+std::string SearchReport(const SearchAnswer& answer, const std::string& next,
+                         const std::string& training = "", bool front = false);
 
 // Returns why there is no plan: "nothing fits: ...", or "no plan ran: ..." if all failed that should fit.
 std::string NoPlanText(const v1::Recommendation& answer);
@@ -36,10 +36,6 @@ std::string ShortPlan(const std::string& plan_text, std::size_t most);
 
 // Returns the line "TITLE PLAN  (HOW)"; the title has its colon.
 std::string PlanLine(std::string_view title, const std::string& plan, std::string_view how);
-
-// Returns "created", "running", ...
-std::string StateText(v1::StudyState state);
-std::string StateText(v1::TrialState state);
 
 // How the trials of a search ended.
 struct TrialEnds {

@@ -7,6 +7,7 @@
 #include "cli/report/report.h"
 #include "cli/terminal/layout.h"
 #include "fmt/format.h"
+#include "proto/answer/answer_json.h"
 #include "search/plan/plan_text.h"
 #include "search/question/prediction_json.h"
 #include "search/sizing/model_family.h"
@@ -116,9 +117,7 @@ std::string SizeReport(const SizeAnswer& answer, const SizeAsked& asked, const s
        fmt::format("{} in {} steps", TokensOf(best, asked), base::CountText(*training.estimate.steps))},
       {"time", fmt::format("{} of {}", DaysText(best.days), DaysText(question.days))},
       {"best plan", ShortPlan(PlanText(best.plan), kWidestPlan)},
-      {"step time", fmt::format("{} ({} to {})", base::SecondsText(best.predicted.step_time_s),
-                                base::SecondsText(best.predicted.step_time_low_s),
-                                base::SecondsText(best.predicted.step_time_high_s))},
+      {"step time", StepTimeText(best.predicted, "")},
       {"tokens/s/GPU", fmt::format("{}{}", base::CountText(std::llround(rates.tokens_per_s_per_gpu)),
                                    rates.mfu ? fmt::format(", MFU {}", PercentText(*rates.mfu, 1)) : "")},
       {"memory per rank", fmt::format("{} of {}", base::BytesText(best.predicted.memory.Total()),

@@ -66,14 +66,11 @@ std::string FailuresText(const FailureEstimate& failures) {
 
 }  // namespace
 
-std::optional<TrainingAnswer> TrainingOf(const TrainingTerms& terms, const v1::Recommendation& answer,
-                                         const SearchQuestion& question) {
-  if (!terms.Asked() || !answer.nothing_fits().empty()) return std::nullopt;
-  const v1::Candidate& best = answer.best();
-  const bool measured = best.has_measured() && !best.measured().slice();
-  const double step_time_s = measured ? best.measured().median_step_time_s() : best.predicted().step_time_s();
-  if (!(step_time_s > 0)) return std::nullopt;
-  return TrainingAnswer{EstimateTraining(terms, question, step_time_s), measured};
+std::optional<TrainingAnswer> TrainingOf(const TrainingTerms& terms, const SearchAnswer& answer) {
+  const auto& [question, found] = answer;
+  const double step_time_s = RankedSeconds(found.best());
+  if (!terms.Asked() || !found.nothing_fits().empty() || !(step_time_s > 0)) return std::nullopt;
+  return TrainingAnswer{EstimateTraining(terms, question, step_time_s), MeasuredWhole(found.best())};
 }
 
 Json TrainingJson(const TrainingAnswer& training) {

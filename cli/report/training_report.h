@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "autocfg/v1/study_service.pb.h"
-#include "cli/report/results_json.h"
 #include "nlohmann/json.hpp"
+#include "proto/answer/answer.h"
 #include "search/training_time/training_estimate.h"
 
 namespace autocfg::cli {
@@ -20,8 +20,7 @@ struct TrainingAnswer {
 
 // Estimates the run with the best plan of a search: by its measured step time if it was measured as a whole.
 // Empty if nothing is asked or there is no plan.
-std::optional<TrainingAnswer> TrainingOf(const TrainingTerms& terms, const v1::Recommendation& answer,
-                                         const SearchQuestion& question);
+std::optional<TrainingAnswer> TrainingOf(const TrainingTerms& terms, const SearchAnswer& answer);
 
 // What was not asked, or does not follow from what is given, is null.
 nlohmann::ordered_json TrainingJson(const TrainingAnswer& training);

@@ -5,21 +5,12 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/client/study_names.h"
-#include "cli/input/files.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "proto/convert/spec_convert.h"
 #include "server/store/store.h"
 
 namespace autocfg::cli {
-
-absl::StatusOr<BestPlan> QuestionOfInput(const std::string& path) {
-  const auto text = ReadTextFile(path);
-  if (!text.ok()) return Where("--input", text.status());
-  auto best = ParseSearchJson(*text);
-  if (!best.ok()) return Where(fmt::format("--input: {}", path), best.status(), "answer");
-  return best;
-}
 
 absl::StatusOr<v1::Trial> TrialNamed(StudyReader& reader, const v1::Study& study, const std::string& text) {
   AUTOCFG_ASSIGN_OR_RETURN(const auto id, ParseStudyId(study.name()));

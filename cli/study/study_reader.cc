@@ -6,13 +6,12 @@
 #include "cli/client/study_names.h"
 #include "cli/input/option_values.h"
 #include "cli/input/service_options.h"
-#include "cli/report/report.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"
 #include "proto/client/study_client.h"
+#include "proto/short_name.h"
 #include "server/names/names.h"
 #include "server/report/report_json.h"
-#include "server/report/report_page.h"
 #include "server/report/study_report.h"
 #include "server/store/sqlite/sqlite_store.h"
 
@@ -138,7 +137,7 @@ absl::StatusOr<std::string> StudyReader::Report(std::int64_t study) {
   }
   AUTOCFG_ASSIGN_OR_RETURN(const auto store, File());
   AUTOCFG_ASSIGN_OR_RETURN(const auto report, server::GatherReport(*store, study));
-  return server::ReportPage(server::ReportTitle(report), server::ReportJson(report));
+  return server::PageOf(report);
 }
 
 absl::StatusOr<std::string> StudyReader::CalibrationFailure(std::int64_t study) {

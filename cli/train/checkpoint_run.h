@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "autocfg/v1/model.pb.h"
 #include "autocfg/v1/trainer.pb.h"
-#include "cli/report/results_json.h"
+#include "proto/answer/answer_file.h"
 
 namespace autocfg::cli {
 

@@ -10,11 +10,11 @@
 #include "base/statistics.h"
 #include "base/text.h"
 #include "cli/report/prediction_report.h"
-#include "cli/report/results_json.h"
 #include "cli/terminal/drawing.h"
 #include "cli/terminal/layout.h"
 #include "fmt/format.h"
 #include "google/protobuf/repeated_field.h"
+#include "proto/answer/answer_json.h"
 #include "search/predict/predict_plan.h"
 #include "search/text/model_json.h"
 

@@ -29,7 +29,6 @@
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/op_times/nominal_times.h"
 #include "search/cost/split.h"
-#include "search/frameworks/framework_file.h"
 #include "search/plan/plan_text.h"
 #include "search/question/defaults.h"
 #include "search/schedule/program.h"
@@ -115,16 +114,8 @@ absl::StatusOr<Precision> LoadRunPrecision(const TrainArgs& args, const std::opt
 absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   std::optional<BestPlan> input;
   if (!args.input.empty()) {
-    const auto text = ReadTextFile(args.input);
-    if (!text.ok()) return Where("--input", text.status());
-    if (const std::string_view framework = FrameworkOf(*text); !framework.empty()) {
-      return absl::InvalidArgumentError(
-          fmt::format("--input: {}: a file of {}; autocfg import reads it, and train runs its --output",
-                      args.input, framework));
-    }
-    const auto parsed = ParseSearchJson(*text);
-    if (!parsed.ok()) return Where(fmt::format("--input: {}", args.input), parsed.status(), "answer");
-    input = *parsed;
+    AUTOCFG_ASSIGN_OR_RETURN(auto file, LoadAnswerFile(args.input));
+    input = std::move(file.best);
   } else if (!args.resume.empty() && (args.model.empty() || args.plan.empty())) {
     const auto stored = RunOfCheckpoint(args.resume);
     if (!stored.ok()) return Where("--resume", stored.status());

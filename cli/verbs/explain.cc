@@ -45,7 +45,7 @@ struct ExplainArgs {
 };
 
 // Returns the evidence for the trial that --study names, or for the best plan of a study.
-absl::StatusOr<Evidence> EvidenceOfStudy(const ExplainArgs& args) {
+absl::StatusOr<v1::Candidate> EvidenceOfStudy(const ExplainArgs& args) {
   AUTOCFG_ASSIGN_OR_RETURN(const auto reader, StudyReader::Open(args.service));
   const std::size_t slash = args.study.find(kTrialsPart);
   AUTOCFG_ASSIGN_OR_RETURN(const auto study, reader->StudyNamed(args.study.substr(0, slash)));
@@ -56,11 +56,10 @@ absl::StatusOr<Evidence> EvidenceOfStudy(const ExplainArgs& args) {
   return trial.ok() ? EvidenceOf(*trial) : trial.status();
 }
 
-absl::StatusOr<Evidence> EvidenceOfInput(const std::string& path) {
-  const auto text = ReadTextFile(path);
-  if (!text.ok()) return Where("--input", text.status());
-  auto evidence = ParseEvidence(*text);
-  if (!evidence.ok()) return Where(fmt::format("--input: {}", path), evidence.status(), "answer");
+absl::StatusOr<v1::Candidate> EvidenceOfInput(const std::string& path) {
+  AUTOCFG_ASSIGN_OR_RETURN(const auto file, LoadAnswerFile(path));
+  auto evidence = EvidenceOf(file);
+  if (!evidence.ok()) return Where(fmt::format("--input: {}", path), evidence.status());
   return evidence;
 }
 

@@ -9,13 +9,14 @@
 #include "base/status_macros.h"
 #include "cli/client/study_names.h"
 #include "cli/input/files.h"
+#include "cli/input/inputs.h"
 #include "cli/input/service_options.h"
-#include "cli/study/saved_report.h"
 #include "cli/study/study_reader.h"
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
-#include "search/frameworks/framework_file.h"
+#include "server/report/report_json.h"
+#include "server/report/study_report.h"
 
 namespace autocfg::cli {
 namespace {
@@ -34,16 +35,10 @@ absl::StatusOr<std::string> PageOfFile(const ReportArgs& args) {
           fmt::format("{} is for a stored study, and --input names a file; leave out one of them", option));
     }
   }
-  const auto text = ReadTextFile(args.input);
-  if (!text.ok()) return Where("--input", text.status());
-  if (const std::string_view framework = FrameworkOf(*text); !framework.empty()) {
-    return absl::InvalidArgumentError(
-        fmt::format("--input: {} is a file of {}; give a file that autocfg search --output wrote", args.input,
-                    framework));
-  }
-  auto page = ReportOfAnswer(*text);
-  if (!page.ok()) return Where(fmt::format("--input: {}", args.input), page.status(), "answer");
-  return page;
+  AUTOCFG_ASSIGN_OR_RETURN(auto file, LoadAnswerFile(args.input));
+  if (!file.lacks.ok()) return Where(fmt::format("--input: {}", args.input), file.lacks);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto report, server::ReportOf(std::move(file.answer)));
+  return server::PageOf(report);
 }
 
 absl::StatusOr<std::string> PageOfStudy(const ReportArgs& args) {

@@ -26,7 +26,6 @@
 #include "cli/question/search_request.h"
 #include "cli/report/questions_report.h"
 #include "cli/report/report.h"
-#include "cli/report/results_json.h"
 #include "cli/report/training_report.h"
 #include "cli/study/rejected_file.h"
 #include "cli/terminal/console.h"
@@ -34,6 +33,7 @@
 #include "cli/verbs/search_run.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
+#include "proto/answer/answer_json.h"
 #include "search/plan/plan_text.h"
 #include "search/question/prediction_json.h"
 #include "search/text/cluster_json.h"
@@ -44,12 +44,11 @@
 namespace autocfg::cli {
 namespace {
 
-std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer,
-                        const SearchRequest& request) {
-  const SearchQuestion& question = request.question;
-  if (args.service.remote() && !request.question.predict_only)
+std::string NextCommand(const SearchArgs& args, const SearchAnswer& answer, const SearchRequest& request) {
+  const SearchQuestion& question = answer.question;
+  if (args.service.remote() && !question.predict_only)
     return fmt::format("{} trials{} --study {}", args.program, AsWritten(args.service),
-                       LastPart(answer.study()));
+                       LastPart(answer.found.study()));
   std::string how;
   if (request.asked_device && Computes(*request.asked_device))
     how = fmt::format(" --device {}", Name(*request.asked_device));
@@ -62,11 +61,11 @@ std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer
   }
   if (question.cluster.local && !own) return "";  // only its workers can run it
   if (!args.output.empty() && IsDescribed(question)) {
-    if (const std::string framework = FrameworkFor(answer, question); !framework.empty()) {
+    if (const std::string framework = FrameworkFor(answer); !framework.empty()) {
       return fmt::format("{} export --input {} --to {}", args.program, ShellWord(args.output), framework);
     }
   }
-  const std::string plan = WithShortSplit(answer.best().plan_text());
+  const std::string plan = WithShortSplit(answer.found.best().plan_text());
   const std::string workload = fmt::format("--model {} --global-batch {} --seq-len {} --precision {}",
                                            ShellWord(args.model), question.workload.global_batch,
                                            question.workload.seq_len, Name(question.workload.precision));
@@ -88,29 +87,29 @@ std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer
 // The answer has the rest.
 std::string FirstClause(const std::string& reason) { return reason.substr(0, reason.find(';')); }
 
-int Present(const SearchArgs& args, const v1::Recommendation& answer, const SearchRequest& request) {
-  SearchQuestion question = request.question;
-  const std::string why = NotExportable(answer, question);
-  if (!why.empty()) question.notes.push_back(why);
-  auto json = SearchJson(answer, question);
+int Present(const SearchArgs& args, const v1::Recommendation& found, const SearchRequest& request) {
+  SearchAnswer answer{request.question, found};
+  const std::string why = NotExportable(answer);
+  if (!why.empty()) answer.question.notes.push_back(why);
+  auto json = AnswerJson(answer);
   if (!json.ok()) return Fail(kExitNegative, Text(json.status()));
-  const auto training = TrainingOf(request.training, answer, question);
+  const auto training = TrainingOf(request.training, answer);
   if (request.training.Asked()) (*json)["training"] = training ? TrainingJson(*training) : nullptr;
-  const bool found = answer.nothing_fits().empty();
   if (!args.output.empty()) {  // written even if nothing fits, so that no older plan stays in the file
     if (auto status = WriteFileAtomically(args.output, json->dump(2) + "\n"); !status.ok()) {
       const std::string where =
-          question.kept ? fmt::format("; the answer is in study {} of the database", LastPart(answer.study()))
-                        : "";
+          request.question.kept
+              ? fmt::format("; the answer is in study {} of the database", LastPart(found.study()))
+              : "";
       return Fail(kExitNegative, fmt::format("--output: {}{}", Text(status), where));
     }
   }
   const std::string text = args.json ? json->dump(2) + "\n"
-                                     : SearchReport(answer, question, NextCommand(args, answer, request),
+                                     : SearchReport(answer, NextCommand(args, answer, request),
                                                     TrainingText(training), args.pareto);
   if (const int code = Answer(text); code != kExitDone) return code;
   if (!why.empty()) Note(why);
-  if (!found) return Fail(kExitNegative, FirstClause(NoPlanText(answer)));
+  if (!found.nothing_fits().empty()) return Fail(kExitNegative, FirstClause(NoPlanText(found)));
   return kExitDone;
 }
 
@@ -234,12 +233,11 @@ int SearchEach(const std::vector<SearchArgs>& questions, const WorkerPool* pool)
     Ended ended = Ask(questions[i], *requests[i], pool, notes);
     if (!ended.stopped.empty()) return Fail(ended.exit_code, ended.stopped);
     if (!ended.answer) return ended.exit_code;
-    entry.question = std::move(requests[i]->question);
-    if (const std::string& left_out = ended.answer->left_out(); !left_out.empty()) {
-      entry.question.notes.push_back(left_out);
+    entry.answer = SearchAnswer{std::move(requests[i]->question), *std::move(ended.answer)};
+    if (const std::string& left_out = entry.answer->found.left_out(); !left_out.empty()) {
+      entry.answer->question.notes.push_back(left_out);
       notes.Say(left_out);
     }
-    entry.answer = std::move(ended.answer);
   }
   const auto json = QuestionsJson(answers, terms);
   if (!json.ok()) return Fail(kExitNegative, Text(json.status()));

@@ -16,7 +16,7 @@
 #include "fmt/chrono.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "proto/convert/result_convert.h"
+#include "proto/answer/answer.h"
 #include "search/plan/plan_text.h"
 
 namespace autocfg::cli {

@@ -12,7 +12,6 @@
 #include "cli/input/service_options.h"
 #include "cli/report/evidence.h"
 #include "cli/report/report.h"
-#include "cli/report/results_json.h"
 #include "cli/study/stored_question.h"
 #include "cli/study/study_reader.h"
 #include "cli/terminal/console.h"
@@ -21,7 +20,9 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
+#include "proto/answer/answer_json.h"
 #include "proto/convert/spec_convert.h"
+#include "proto/short_name.h"
 #include "search/plan/plan_text.h"
 #include "search/text/plan_json.h"
 

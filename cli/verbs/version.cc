@@ -2,10 +2,10 @@
 #include <memory>
 
 #include "base/os/process.h"
-#include "cli/report/results_json.h"
 #include "cli/terminal/console.h"
 #include "cli/verbs/verbs.h"
 #include "fmt/format.h"
+#include "proto/answer/answer_json.h"
 
 namespace autocfg::cli {
 

@@ -16,6 +16,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
+#include "proto/short_name.h"
 
 namespace autocfg::cli {
 namespace {
@@ -29,26 +30,16 @@ struct WorkersArgs {
   bool json = false;
 };
 
-std::string WorkerStateText(v1::WorkerState state) {
-  switch (state) {
-    case v1::WORKER_STATE_ACTIVE: return "active";
-    case v1::WORKER_STATE_DRAINING: return "draining";
-    case v1::WORKER_STATE_SILENT: return "silent";
-    case v1::WORKER_STATE_GONE: return "gone";
-    default: return "unknown";
-  }
-}
-
 // The state, in a table for people.
 std::string ShownState(const v1::Worker& worker) {
   if (worker.state() == v1::WORKER_STATE_ACTIVE && !worker.takes_jobs()) return "not polling";
-  return WorkerStateText(worker.state());
+  return StateText(worker.state());
 }
 
 Json WorkerJson(const v1::Worker& worker) {
   const v1::Inventory& inventory = worker.inventory();
   Json json{{"worker", worker.name()},
-            {"state", WorkerStateText(worker.state())},
+            {"state", StateText(worker.state())},
             {"takes_jobs", worker.takes_jobs()},
             {"hostname", inventory.hostname()},
             {"device", inventory.device_kind()},

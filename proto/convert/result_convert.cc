@@ -1,18 +1,9 @@
 #include "proto/convert/result_convert.h"
 
-#include <algorithm>
-
 #include "proto/convert/breakdown_convert.h"
 #include "proto/convert/message_fields.h"
 
 namespace autocfg {
-namespace {
-
-bool MeasuredWhole(const v1::Candidate& candidate) {
-  return candidate.has_measured() && !candidate.measured().slice();
-}
-
-}  // namespace
 
 v1::MemoryBytes ToProto(const MemoryBytes& memory, std::int64_t capacity_bytes) {
   v1::MemoryBytes message;
@@ -75,23 +66,6 @@ Sample FromProto(const v1::Measurement& message) {
   sample.device_s = message.device_s();
   sample.slice = message.slice();
   return sample;
-}
-
-std::string_view Provenance(const v1::Candidate& candidate) {
-  return MeasuredWhole(candidate) ? "measured" : "predicted";
-}
-
-bool IsTied(const v1::Candidate& candidate, const v1::Candidate& best) {
-  if (!MeasuredWhole(best) || !MeasuredWhole(candidate)) return false;
-  const v1::Measurement &other = candidate.measured(), &least = best.measured();
-  return other.median_step_time_s() - other.ci95_s() <= least.median_step_time_s() + least.ci95_s();
-}
-
-int TiedWithBest(const v1::Recommendation& answer) {
-  const auto shown =
-      std::count_if(answer.runners_up().begin(), answer.runners_up().end(),
-                    [&](const v1::Candidate& candidate) { return IsTied(candidate, answer.best()); });
-  return static_cast<int>(shown) + answer.tied_not_shown();
 }
 
 std::optional<TrialOutcome> FromProto(v1::TrialState state) {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
 #include "autocfg/v1/model.pb.h"
 #include "autocfg/v1/study_service.pb.h"
@@ -22,17 +21,6 @@ v1::Counts ToProto(const SearchCounts& counts);
 
 // Does not check the values; SearchLoop::Observe does.
 Sample FromProto(const v1::Measurement& message);
-
-// Returns whether the plan's step time is "measured" or "predicted". The time of a slice is no step time of
-// the plan, whose step time then stays predicted.
-std::string_view Provenance(const v1::Candidate& candidate);
-
-// Returns whether the plans are tied: both were measured as a whole, and the candidate's 95% interval begins
-// before the end of that of the best plan.
-bool IsTied(const v1::Candidate& candidate, const v1::Candidate& best);
-
-// Returns the number of plans that are tied with the best one, whether or not they are among the runners-up.
-int TiedWithBest(const v1::Recommendation& answer);
 
 // Returns nullopt for a trial that has not ended, and for a cancelled one, which the search does not observe.
 std::optional<TrialOutcome> FromProto(v1::TrialState state);

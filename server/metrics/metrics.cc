@@ -9,6 +9,7 @@
 #include "prometheus/counter.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
+#include "proto/short_name.h"
 
 namespace autocfg::server {
 namespace {
@@ -92,7 +93,7 @@ struct Metrics::Impl {
     // Known series are there from the start, so that the first event of a kind is a change.
     for (std::size_t i = 0; i < kLeaseEnds; ++i) ended[i] = &ended_family.Add({{"end", kEndNames[i]}});
     for (std::size_t i = 0; i < kOutcomes.size(); ++i)
-      trials[i] = &trial_family.Add({{"outcome", LabelOf(kOutcomes[i])}});
+      trials[i] = &trial_family.Add({{"outcome", StateText(kOutcomes[i])}});
   }
 
   Family<Counter>& CounterFamily(const char* name, const char* help) {

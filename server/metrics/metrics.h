@@ -7,11 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "grpcpp/support/server_interceptor.h"
 #include "grpcpp/support/status_code_enum.h"
 #include "prometheus/metric_family.h"
-#include "proto/short_name.h"
 #include "server/store/store.h"
 
 namespace autocfg::server {
@@ -37,12 +35,6 @@ class Metrics {
   struct Impl;
   const std::unique_ptr<Impl> impl_;
 };
-
-// Returns the value of a label for a state: "timed_out" for TRIAL_STATE_TIMED_OUT.
-template <typename State>
-std::string LabelOf(State state) {
-  return absl::AsciiStrToLower(ShortName(state));
-}
 
 // Times every call of a gRPC server, for grpc::ServerBuilder. `metrics` must outlive the server.
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> TimeCalls(Metrics& metrics);

@@ -13,6 +13,7 @@
 #include "prometheus/gauge.h"
 #include "prometheus/registry.h"
 #include "prometheus/text_serializer.h"
+#include "proto/short_name.h"
 
 namespace autocfg::server {
 namespace {
@@ -44,7 +45,7 @@ void ReadFigures(const StoreFigures& figures, Reading& reading) {
        {v1::STUDY_STATE_CREATED, v1::STUDY_STATE_RUNNING, v1::STUDY_STATE_PAUSED, v1::STUDY_STATE_DONE,
         v1::STUDY_STATE_FAILED, v1::STUDY_STATE_CANCELLED}) {
     const auto found = figures.studies.find(state);
-    studies.Add({{"state", LabelOf(state)}})
+    studies.Add({{"state", StateText(state)}})
         .Set(static_cast<double>(found == figures.studies.end() ? 0 : found->second));
   }
   auto& bytes = reading.Gauges("autocfg_database_bytes", "Sizes of the database's files.");
@@ -56,12 +57,12 @@ void ReadFigures(const StoreFigures& figures, Reading& reading) {
 void ReadWorkers(const std::vector<WorkerRecord>& records, Dispatcher& dispatcher, Reading& reading) {
   std::map<std::string, std::int64_t> by_state;
   for (const auto state : {v1::WORKER_STATE_ACTIVE, v1::WORKER_STATE_DRAINING, v1::WORKER_STATE_SILENT})
-    by_state[LabelOf(state)] = 0;
+    by_state[StateText(state)] = 0;
   std::int64_t used = 0, free = 0;
   for (const WorkerRecord& record : records) {
     const Presence::Seen seen = dispatcher.Seen(record.session.worker);
     const v1::WorkerState state = StateOf(record, seen.silent);
-    ++by_state[LabelOf(state)];
+    ++by_state[StateText(state)];
     used += record.ranks_in_use;
     if (state == v1::WORKER_STATE_ACTIVE && seen.takes_jobs)
       free += record.inventory.slots() - record.ranks_in_use;

@@ -11,9 +11,9 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "proto/convert/export_convert.h"
-#include "proto/convert/result_convert.h"
+#include "proto/answer/answer.h"
 #include "proto/rpc/channel.h"
+#include "proto/short_name.h"
 #include "search/plan/plan_text.h"
 #include "server/metrics/metrics_text.h"
 #include "server/names/names.h"
@@ -80,7 +80,7 @@ Json StudyRow(const v1::Study& study) {
   std::int64_t ranks = 0;
   for (const v1::NodeGroup& group : cluster.groups()) ranks += group.nodes() * group.gpus_per_node();
   Json row{{"id", study.name().substr(study.name().find('/') + 1)},
-           {"state", StateName(study.state())},
+           {"state", StateText(study.state())},
            {"phase", study.phase()},
            {"model", model.name()},
            {"cluster",

@@ -5,7 +5,6 @@
 #include "nlohmann/json.hpp"
 #include "proto/merge_results.h"
 #include "search/plan/plan_text.h"
-#include "server/report/json_values.h"
 #include "server/report/report_parts.h"
 
 namespace autocfg::server {

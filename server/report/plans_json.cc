@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -11,7 +12,6 @@
 #include "proto/convert/breakdown_convert.h"
 #include "search/plan/plan_options.h"
 #include "search/plan/plan_text.h"
-#include "server/report/json_values.h"
 #include "server/report/report_parts.h"
 
 namespace autocfg::server {
@@ -20,6 +20,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostSplitBytes = 200;
+constexpr double kMebibyte = 1024.0 * 1024.0;
+
+// Returns a part of the whole in thousandths; 0 if the whole is nothing.
+std::int64_t Permille(double part, double whole) { return whole > 0 ? std::llround(1000 * part / whole) : 0; }
+
+Json TimeParts(const Breakdown& breakdown) {
+  Json parts = Json::array();
+  for (const BreakdownPart& part : kBreakdownParts) parts.push_back(Rounded(breakdown.*part.seconds));
+  return parts;
+}
 
 std::string OptionValue(const PlanOption& option, const ParallelPlan& plan) {
   std::string value = option.print(plan);
@@ -89,7 +99,7 @@ Json PlansJson(const StudyReport& report, const PooledPlans& pooled) {
   std::vector<Json> time(kBreakdownParts.size(), Json::array()), space(kMemoryRegions.size(), Json::array());
   for (const RankedPlan& ranked : report.plans) {
     seconds.push_back(Rounded(ranked.median_step_time_s.value_or(ranked.predicted.step_time_s)));
-    memory.push_back(MebibytesOf(ranked.predicted.memory.Total()));
+    memory.push_back(Rounded(static_cast<double>(ranked.predicted.memory.Total()) / kMebibyte));
     kinds += ranked.slice ? 's' : ranked.median_step_time_s ? 'm' : 'p';
     const double total_s = ranked.predicted.breakdown.Total();
     for (std::size_t i = 0; i < time.size(); ++i)

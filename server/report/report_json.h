@@ -5,15 +5,17 @@
 
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "server/report/study_report.h"
 
 namespace autocfg::server {
 
-// Returns the JSON. The same study gives the same bytes. Text that is not UTF-8 is repaired.
-std::string ReportJson(const StudyReport& report);
+// Returns the JSON. The same study gives the same bytes. Text that is not UTF-8 is repaired. InvalidArgument:
+// a plan of the answer is invalid.
+absl::StatusOr<std::string> ReportJson(const StudyReport& report);
 
-// Returns "running" of STUDY_STATE_RUNNING.
-std::string StateName(v1::StudyState state);
+// Returns the page with that JSON (report_page.h).
+absl::StatusOr<std::string> PageOf(const StudyReport& report);
 
 // Returns the title of a study's page: "Study 3: gpt2-1.5b on h100-sxm, 16 ranks".
 std::string ReportTitle(const StudyReport& report);

@@ -17,18 +17,17 @@ struct PooledTrials {
 };
 using PooledPlans = std::map<std::string, PooledTrials>;  // by the plan's text
 
+// Returns the number with so few digits that its text is short.
+double Rounded(double value, int digits = 5);
+
+// Returns "3" of "studies/1/trials/3".
+std::string LastPartOf(const std::string& name);
+
 // Returns what was measured of each plan, by its text, over its trials that count (measured_plans.cc). A
 // measured plan of which one counts is in the ranking; doubted trials do not count.
 PooledPlans MeasuredPlans(const StudyReport& report);
 
 inline constexpr double kTicksOfStep = 100'000;  // resolution of a timeline
-
-// Returns the best plan and its runners-up, with what was predicted and measured of each, and how sure the
-// search is of its answer (answer_json.cc).
-nlohmann::ordered_json AnswerJson(const StudyReport& report);
-
-// Returns the plans that no other beats in both time and memory, as a search names them (answer_json.cc).
-nlohmann::ordered_json FrontJson(const StudyReport& report);
 
 // Returns a column for each option, and the times, the memory and their parts of each plan. An option's
 // column has its values by their first use, and for each plan the index of its value (plans_json.cc).

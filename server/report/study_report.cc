@@ -6,9 +6,11 @@
 
 #include "base/status_macros.h"
 #include "fmt/format.h"
+#include "proto/convert/result_convert.h"
 #include "proto/convert/spec_convert.h"
 #include "search/plan/plan_text.h"
 #include "server/names/names.h"
+#include "server/studies/search_problem.h"
 #include "server/studies/study_op_times.h"
 #include "server/studies/study_search.h"
 #include "server/studies/study_states.h"
@@ -97,15 +99,16 @@ absl::StatusOr<MeasuredTimeline> MeasuredTimelineOf(Store& store, std::int64_t s
 }
 
 // Adds the timelines of the best plan and of the runner-up. None before the calibration.
-absl::Status AddTimelines(Store& store, std::int64_t study, StudyReport& report) {
-  if (!report.answer.has_best()) return absl::OkStatus();
+absl::Status AddTimelines(Store& store, std::int64_t study, const SearchProblem& problem,
+                          StudyReport& report) {
+  const v1::Recommendation& found = report.answer.found;
+  if (!found.has_best()) return absl::OkStatus();
   AUTOCFG_ASSIGN_OR_RETURN(const auto calibration, store.GetCalibration(study));
-  AUTOCFG_ASSIGN_OR_RETURN(const auto known, OpTimesOf(report.problem, calibration));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto known, OpTimesOf(problem, calibration));
   if (!known.has_value()) return absl::OkStatus();
-  const SearchProblem& problem = report.problem;
   CostModel costs(problem, known->times, known->device_overhead_bytes, problem.options.memory_margin);
-  for (int i = 0; i < kTimelines && i <= report.answer.runners_up_size(); ++i) {
-    const v1::Candidate& candidate = i == 0 ? report.answer.best() : report.answer.runners_up(i - 1);
+  for (int i = 0; i < kTimelines && i <= found.runners_up_size(); ++i) {
+    const v1::Candidate& candidate = i == 0 ? found.best() : found.runners_up(i - 1);
     AUTOCFG_ASSIGN_OR_RETURN(auto timeline, TimelineOf(costs, candidate.plan()));
     if (candidate.has_measured()) {
       AUTOCFG_ASSIGN_OR_RETURN(timeline.measured,
@@ -127,25 +130,53 @@ absl::StatusOr<StudyReport> GatherReport(Store& store, std::int64_t study, const
         fmt::format("{} has not been started; start it before asking for its report", report.study.name()));
   }
   AUTOCFG_RETURN_IF_ERROR(CheckHasPlans(report.study));
-  AUTOCFG_ASSIGN_OR_RETURN(report.problem, ParseSearchSpec(report.study.spec()));
+  AUTOCFG_ASSIGN_OR_RETURN(const SearchProblem problem, ParseSearchSpec(report.study.spec()));
+  SearchQuestion& question = report.answer.question;
+  static_cast<Problem&>(question) = problem;
+  question.device = problem.device;
+  question.predict_only = problem.options.predict_only;
   AUTOCFG_ASSIGN_OR_RETURN(auto outcomes, StoredOutcomes::Load(store, study));
-  AUTOCFG_ASSIGN_OR_RETURN(auto search, StudySearch::Create(report.problem, {.watch = watch}));
+  AUTOCFG_ASSIGN_OR_RETURN(auto search, StudySearch::Create(problem, {.watch = watch}));
   AUTOCFG_RETURN_IF_ERROR(search.Drive(outcomes));
-  report.answer = search.Recommendation();
+  v1::Recommendation& found = report.answer.found;
+  found = search.Recommendation();
   if (report.study.state() != v1::STUDY_STATE_DONE) {  // the study may continue, or was cancelled
-    report.answer.clear_stopped();
-    report.answer.clear_plans_left();
+    found.clear_stopped();
+    found.clear_plans_left();
   }
   report.plans_in_all = search.loop().counts().predicted;
-  if (report.answer.has_best()) report.plans = ShownPlans(search.loop(), most_plans);
+  if (found.has_best()) report.plans = ShownPlans(search.loop(), most_plans);
   AUTOCFG_ASSIGN_OR_RETURN(report.trials, TrialsOf(store, study));
   AUTOCFG_ASSIGN_OR_RETURN(const auto usage, store.Usage(study));
-  report.answer.set_study(report.study.name());
-  report.answer.set_wall_s(usage.wall_s);
-  report.answer.set_plan_cpu_s(usage.plan_cpu_s);
-  report.answer.set_device_s(usage.device_s);
-  report.answer.set_exhaustive_device_s(usage.device_s + report.answer.exhaustive_device_s());
-  AUTOCFG_RETURN_IF_ERROR(AddTimelines(store, study, report));
+  found.set_study(report.study.name());
+  found.set_wall_s(usage.wall_s);
+  found.set_plan_cpu_s(usage.plan_cpu_s);
+  found.set_device_s(usage.device_s);
+  found.set_exhaustive_device_s(usage.device_s + found.exhaustive_device_s());
+  AUTOCFG_RETURN_IF_ERROR(AddTimelines(store, study, problem, report));
+  return report;
+}
+
+absl::StatusOr<StudyReport> ReportOf(SearchAnswer answer) {
+  StudyReport report;
+  report.from_file = true;
+  report.answer = std::move(answer);
+  v1::Recommendation& found = report.answer.found;
+  report.study.set_name(found.study());
+  report.study.set_state(v1::STUDY_STATE_DONE);
+  if (found.stopped() == "cancelled") report.study.set_state(v1::STUDY_STATE_CANCELLED);
+  if (found.stopped() == "paused" || found.stopped() == "interrupted")
+    report.study.set_state(v1::STUDY_STATE_PAUSED);
+  if (report.study.state() != v1::STUDY_STATE_DONE) found.clear_stopped();
+  for (int i = 0; i <= found.runners_up_size(); ++i) {
+    const v1::Candidate& candidate = i == 0 ? found.best() : found.runners_up(i - 1);
+    RankedPlan& ranked = report.plans.emplace_back();
+    AUTOCFG_ASSIGN_OR_RETURN(ranked.plan, FromProto(candidate.plan()));
+    ranked.predicted = FromProto(candidate.has_corrected() ? candidate.corrected() : candidate.predicted());
+    ranked.slice = candidate.measured().slice();
+    if (MeasuredWhole(candidate)) ranked.median_step_time_s = RankedSeconds(candidate);
+  }
+  report.plans_in_all = found.counts().predicted();
   return report;
 }
 

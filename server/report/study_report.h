@@ -10,12 +10,12 @@
 
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
+#include "proto/answer/answer.h"
 #include "proto/convert/step_timeline.h"
 #include "search/planner/planning.h"
 #include "search/planner/search_loop.h"
 #include "search/predict/pipeline_trace.h"
 #include "server/store/store.h"
-#include "server/studies/search_problem.h"
 
 namespace autocfg::server {
 
@@ -38,12 +38,9 @@ struct PlanTimeline {
 };
 
 struct StudyReport {
-  // Of the file of a search (cli/study/saved_report.h): there are neither trials nor timelines, and as plans
-  // the candidates alone.
-  bool from_file = false;
+  bool from_file = false;  // of a search, not of a study
   v1::Study study;
-  SearchProblem problem;
-  v1::Recommendation answer;  // with name and usage
+  SearchAnswer answer;
   std::vector<v1::Trial> trials;
   std::vector<RankedPlan> plans;        // as SearchLoop::Ranking, then those of the front that it lacks
   std::int64_t plans_in_all = 0;        // that fit
@@ -54,5 +51,9 @@ struct StudyReport {
 // Cancelled once `watch` says no. Other errors: those of the store and the specification.
 absl::StatusOr<StudyReport> GatherReport(Store& store, std::int64_t study, const PlanningWatch& watch = {},
                                          std::size_t most_plans = kMostReportPlans);
+
+// Returns the report of an answer alone: without trials and timelines, and with its candidates as plans.
+// InvalidArgument: a plan is invalid.
+absl::StatusOr<StudyReport> ReportOf(SearchAnswer answer);
 
 }  // namespace autocfg::server

@@ -30,8 +30,9 @@ absl::StatusOr<std::shared_ptr<const StudyReports::Report>> StudyReports::Get(st
   // What changes meanwhile raises the cursor, so that the report is made again.
   AUTOCFG_ASSIGN_OR_RETURN(const auto cursor, store_.ChangeCursor(study));
   AUTOCFG_ASSIGN_OR_RETURN(auto gathered, GatherReport(store_, study, watch));
+  AUTOCFG_ASSIGN_OR_RETURN(auto json, ReportJson(gathered));
   auto report = std::make_shared<const Report>(
-      Report{.cursor = cursor, .title = ReportTitle(gathered), .json = ReportJson(gathered)});
+      Report{.cursor = cursor, .title = ReportTitle(gathered), .json = std::move(json)});
   absl::MutexLock lock(&mutex_);
   kept_[study] = {++uses_, report};
   if (kept_.size() > kKept) {

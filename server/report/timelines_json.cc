@@ -10,7 +10,6 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "search/plan/plan_text.h"
-#include "server/report/json_values.h"
 #include "server/report/report_parts.h"
 
 namespace autocfg::server {

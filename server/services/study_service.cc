@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "proto/convert/export_convert.h"
+#include "proto/answer/study_export.h"
 #include "proto/convert/local_ranks.h"
 #include "proto/convert/spec_convert.h"
 #include "proto/rpc/call.h"

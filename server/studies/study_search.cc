@@ -8,6 +8,7 @@
 #include "base/os/cpus.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
+#include "proto/answer/answer.h"
 #include "proto/convert/result_convert.h"
 #include "proto/convert/spec_convert.h"
 #include "proto/merge_results.h"

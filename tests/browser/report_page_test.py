@@ -160,7 +160,7 @@ class ReportPageTest(unittest.TestCase):
         self.open("measured", DESKTOP)
         plan, time, spread = self.browser.run(f"""(() => {{
           const {{best}} = {self.DATA}.answer;
-          return [best.plan, secondsText(best.measured.step_s), spreadText(best.measured.ci95_s)];
+          return [best.plan_text, secondsText(best.measured.step_time_s), spreadText(best.measured.ci95_s)];
         }})()""")
         rows = self.browser.run("[...document.querySelectorAll('#measured tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))")
         self.assertIn(time + spread, [row[2] for row in rows if row[0] == plan])
@@ -169,7 +169,7 @@ class ReportPageTest(unittest.TestCase):
         self.open("measured", DESKTOP)
         said = self.browser.run(f"""(() => {{
           const data = {self.DATA};
-          return [0, 1, 2].map(tied => {{ data.answer.tied = tied; return answerBox(data).textContent; }});
+          return [0, 1, 2].map(tied => {{ data.answer.why.tied = tied; return answerBox(data).textContent; }});
         }})()""")
         self.assertNotIn("tied", said[0])
         self.assertIn("1 runner-up is tied with the best plan: the intervals overlap.", said[1])
@@ -272,7 +272,7 @@ class ReportPageTest(unittest.TestCase):
         said = self.browser.run(f"""(() => {{
           const data = {self.DATA};
           data.measurements[0].doubted = 2;
-          data.bill.doubted = 2;
+          data.trials.doubted = 2;
           return [measuredSection(data).textContent, billSection(data).textContent];
         }})()""")
         self.assertIn("(and 2 doubted)", said[0])
@@ -285,7 +285,7 @@ class ReportPageTest(unittest.TestCase):
           const data = {self.DATA};
           const texts = [];
           for (const reused of [0, 1, 12]) {{
-            data.bill.trials_reused = reused;
+            data.answer.search.reused_trials = reused;
             texts.push(billSection(data).textContent);
           }}
           return texts;

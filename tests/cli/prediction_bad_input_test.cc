@@ -119,7 +119,7 @@ TEST(PredictionBadInput, EvidenceIsOfOneSource) {
                      {"--input", "--study", "exclude each other"});
   ExpectOneClearLine({"explain", "--input", empty, "--db", "x.db"}, 2, {"--input", "--db", "exclude"});
   ExpectOneClearLine(Ask("explain", "--db", "x.db"), 2, {"--db is for a stored study", "--study"});
-  ExpectOneClearLine({"explain", "--input", empty}, 2, {"--input: " + empty, "'best' is missing"});
+  ExpectOneClearLine({"explain", "--input", empty}, 2, {"--input: " + empty, "is missing; give a file"});
   ExpectOneClearLine({"explain", "--input", home / "none.json"}, 2, {"--input: ", "none.json"});
   ExpectOneClearLine({"explain", "--study", "soon", "--db", home / "none.db"}, 2, {"none.db"});
 }

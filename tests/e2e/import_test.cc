@@ -155,7 +155,9 @@ TEST_F(ImportVerb, VerbsThatTakeNoFrameworksFileNameImport) {
   const std::string script = FileOf("arrays.txt"), best = home_ / "best.json";
   const Finished train = Run({"train", "--input", script});
   EXPECT_EQ(train.exit_code, 2);
-  EXPECT_THAT(train.err, HasSubstr("arrays.txt: a file of megatron; autocfg import reads it"));
+  EXPECT_THAT(train.err, HasSubstr("arrays.txt is a file of megatron; give a file that autocfg search "
+                                   "--output wrote, or what autocfg import "
+                                   "--output writes for this one"));
   const Finished search =
       Run({"search", "--model", script, "--cluster", "h100-sxm:4x8", "--global-batch", "8"});
   EXPECT_EQ(search.exit_code, 2);
@@ -216,7 +218,11 @@ TEST_F(ImportVerb, AnExportNamesWhatItLacks) {
                                       "autocfg import --cluster"));
   const Finished script = Run({"export", "--input", FileOf("arrays.txt"), "--to", "megatron"});
   EXPECT_EQ(script.exit_code, 2);
-  EXPECT_THAT(script.err, HasSubstr("is a file of megatron; run autocfg import --output first"));
+  EXPECT_THAT(
+      script.err,
+      HasSubstr(
+          "is a file of megatron; give a file that autocfg search --output wrote, or what autocfg import "
+          "--output writes"));
 }
 
 TEST_F(ImportVerb, AdviceIsOnThePlanThatIsAsked) {

@@ -105,19 +105,17 @@ TEST(ReportVerb, OfTheFileOfASearchNeedsNoDatabase) {
   const nlohmann::json data = DataOf(WholePage(page)), answer = nlohmann::json::parse(WholePage(best));
   EXPECT_EQ(data["title"], "Search: llama3-8b on h100-sxm, 8 ranks");
   EXPECT_EQ(data["from_file"], true);
-  EXPECT_EQ(data["answer"]["best"]["plan"], WithShortSplit(answer["best"]["plan_text"].get<std::string>()));
-  EXPECT_NEAR(data["answer"]["best"]["seconds"], answer["best"]["predicted"]["step_time_s"].get<double>(),
-              1e-5 * answer["best"]["predicted"]["step_time_s"].get<double>());
+  EXPECT_EQ(data["answer"]["best"]["plan_text"],
+            WithShortSplit(answer["best"]["plan_text"].get<std::string>()));
+  EXPECT_EQ(data["answer"]["best"]["predicted"], answer["best"]["predicted"]);
+  for (const char* part :
+       {"model", "cluster", "workload", "engine", "memory_margin", "counts", "rejected", "search"})
+    EXPECT_EQ(data["answer"][part], answer[part]) << part;
   ASSERT_EQ(data["answer"]["runners_up"].size(), answer["runners_up"].size());
   EXPECT_EQ(data["plans"]["count"], 1 + answer["runners_up"].size());
   EXPECT_EQ(data["plans"]["in_all"], answer["counts"]["predicted"]);
-  EXPECT_EQ(data["front"].size(), answer["pareto_memory"].size());
-  EXPECT_EQ(data["answer"]["matters_most"]["because"], answer["why"]["matters_most"]["because"]);
-  EXPECT_EQ(data["counts"]["enumerated"], answer["counts"]["enumerated"]);
-  std::int64_t rejected = 0;
-  for (const nlohmann::json& row : data["counts"]["rejected"]) rejected += row["count"].get<std::int64_t>();
-  EXPECT_EQ(rejected,
-            answer["counts"]["illegal"].get<std::int64_t>() + answer["counts"]["out_of_memory"].get<int>());
+  EXPECT_EQ(data["answer"]["pareto_memory"].size(), answer["pareto_memory"].size());
+  EXPECT_EQ(data["answer"]["why"]["matters_most"]["because"], answer["why"]["matters_most"]["because"]);
   EXPECT_TRUE(data["timelines"].empty());
 }
 
@@ -131,13 +129,8 @@ TEST(ReportVerb, OfAFileShowsWhatWasMeasured) {
   ASSERT_EQ(RunAutocfg(home, {"report", "--input", best, "--output", page}).exit_code, 0);
   const nlohmann::json data = DataOf(WholePage(page));
   const nlohmann::json measured = nlohmann::json::parse(WholePage(best))["best"]["measured"];
-  const nlohmann::json& shown = data["answer"]["best"]["measured"];
-  EXPECT_NEAR(shown["step_s"], measured["step_time_s"].get<double>(),
-              1e-5 * measured["step_time_s"].get<double>());
-  EXPECT_EQ(shown["steps"], measured["steps"]);
-  EXPECT_EQ(shown["device"], measured["device_fingerprint"]);
-  EXPECT_EQ(shown["time_parts"].size(), measured["breakdown_s"].size());
-  EXPECT_EQ(data["question"]["emulated"], true);
+  EXPECT_EQ(data["answer"]["best"]["measured"], measured);
+  EXPECT_EQ(data["answer"]["device"], "paced");
   EXPECT_EQ(data["plans"]["kinds"].get<std::string>().front(), 'm');
   EXPECT_EQ(data["title"], "Study 1: gpt2-tiny on h100-sxm, 4 ranks");
 }
@@ -173,18 +166,19 @@ TEST(ReportVerb, NamesWhatAFileLacks) {
   refused([](auto& j) { j["best"] = nullptr; }, "found no plan that fits");
   refused([](auto& j) { j["best"].erase("predicted"); }, "best: predicted: ");
   refused([](auto& j) { j["best"]["predicted"].erase("step_time_low_s"); },
-          "best: predicted: 'step_time_low_s' is no number from 0 on");
+          "best: predicted: 'step_time_low_s' is missing");
   refused([](auto& j) { j["best"]["predicted"]["memory_bytes"]["optimizer"] = -1; },
-          "best: predicted: memory_bytes: 'optimizer' is no whole number from 0 on");
+          "best: predicted: memory_bytes: 'optimizer' is -1, not a whole number >= 0");
   refused([](auto& j) { j["best"]["measured"] = 3; }, "best: measured: ");
   refused([](auto& j) { j["runners_up"][0]["plan"]["tp"] = "two"; }, "runners_up: 1: plan: ");
-  refused([](auto& j) { j["runners_up"] = 1; }, "'runners_up' is no list");
+  refused([](auto& j) { j["runners_up"] = 1; }, "'runners_up' is 1, not a list");
   refused([](auto& j) { j["pareto_memory"][0] = 1; }, "pareto_memory: 1: ");
-  refused([](auto& j) { j["counts"]["illegal"] = "many"; }, "counts: 'illegal' is no whole number");
-  refused([](auto& j) { j["rejected"]["x"] = -1; }, "'x' is no number of plans");
+  refused([](auto& j) { j["counts"]["illegal"] = "many"; },
+          "counts: 'illegal' is \"many\", not a whole number");
+  refused([](auto& j) { j["rejected"]["x"] = -1; }, "rejected: 'x' is -1, not a whole number");
   refused([](auto& j) { j["device"] = "abacus"; }, "'device' is \"abacus\"");
   refused([](auto& j) { j["cluster"]["nodes"] = 0; }, "cluster");
-  refused([](auto& j) { j["search"]["wall_s"] = nullptr; }, "search: 'wall_s' is no number from 0 on");
+  refused([](auto& j) { j["search"]["wall_s"] = nullptr; }, "search: 'wall_s' is missing");
   const std::string script = home.Write("run.sh", "python pretrain_gpt.py --micro-batch-size 4\n");
   const Finished framework = RunAutocfg(home, {"report", "--input", script, "--output", page});
   EXPECT_EQ(framework.exit_code, 2);

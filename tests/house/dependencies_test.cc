@@ -52,6 +52,7 @@ const std::map<std::string, std::vector<std::string>>& Rules() {
       {"kernels", {"search/ops"}},
       {"kernels/nvml", {}},
       {"proto", {"base/os", "search", "autocfg/v1"}},
+      {"proto/answer", {"base/os", "proto/convert", "search", "autocfg/v1"}},
       {"trainer",
        {"base/os", "kernels", "search/plan", "search/ops", "search/shapes", "search/schedule",
         "search/breakdown", "proto", "autocfg/v1/model.pb.h", "autocfg/v1/trainer.pb.h"}},

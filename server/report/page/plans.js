@@ -7,7 +7,7 @@ class Plans {
     this.count = this.data.count;
     this.options = this.data.options;
     this.seconds = this.data.seconds;
-    this.memory = this.data.memory_mib;
+    this.memory = this.data.memory_mib.map((mebibytes) => mebibytes * kMebibyte);
     this.unit = memoryUnit(this.memory.reduce((a, b) => Math.max(a, b), 0));
     this.timeLabels = data.time_labels;
     this.memoryLabels = data.memory_labels;
@@ -174,7 +174,7 @@ function plansSection(plans, data) {
   const more = data.from_file ? [el('h3', {}, 'The least memory for a time'),
     el('p', {}, 'The plans that no other beats in both, at most 20.'),
     tableOf([['plan', false], ['step', true], ['predicted memory', true], ['time is', false]],
-      data.front.map((row) => [planElement(row.plan), secondsText(row.seconds), memoryText(row.memory_mib), row.provenance]), 'stack')] : [];
+      data.answer.pareto_memory.map((row) => [planElement(row.plan_text), secondsText(row.step_time_s), memoryText(row.total_memory_bytes), row.provenance]), 'stack')] : [];
   const shown = data.from_file ? `${plural(plans.count, 'plan')} that the file names, of ${plural(all, 'plan')} that fit.` : plans.count < all
     ? `The ${countText(plans.count)} fastest of ${countText(all)} plans that fit, the front included.`
     : `All ${plural(all, 'plan')} that fit.`;

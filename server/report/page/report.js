@@ -1,26 +1,35 @@
 'use strict';
-// The sections of the report, the answer first.
+// The sections of the report, the answer first: data.answer is a best.json (docs/formats.md).
 
-function memoryFigure(candidate, emulated) {
-  const {memory_mib, capacity_mib} = candidate.predicted;
-  const share = capacity_mib > 0 ? `predicted; ${percentText(memory_mib / capacity_mib)} of ${memoryText(capacity_mib)} a rank` : 'predicted; a rank';
-  const measured = candidate.measured && !candidate.measured.slice && !emulated ? `; measured ${memoryText(candidate.measured.memory_mib)}` : '';
-  return [memoryText(memory_mib), share + measured];
+function isEmulated(answer) {
+  return answer.device === 'paced';
+}
+
+// Returns the time that a plan is ranked by.
+function secondsOf(candidate) {
+  return candidate[candidate.provenance].step_time_s;
+}
+
+function memoryFigure({predicted, measured}, emulated) {
+  const {total, capacity} = predicted.memory_bytes;
+  const share = capacity > 0 ? `predicted; ${percentText(total / capacity)} of ${memoryText(capacity)} a rank` : 'predicted; a rank';
+  if (!measured || measured.slice || emulated) return [memoryText(total), share];
+  const peak = (measured.peak_memory_bytes || measured.planned_memory_bytes) + measured.device_overhead_bytes;
+  return [memoryText(total), `${share}; measured ${memoryText(peak)}`];
 }
 
 function spreadText(ci95_s) {
   return ci95_s > 0 ? ` ± ${secondsText(ci95_s)}` : '';
 }
 
-function stepFigure(candidate, emulated) {
-  const measured = candidate.measured;
+function stepFigure({predicted, measured}, emulated) {
   if (measured && !measured.slice) {
-    return [secondsText(measured.step_s),
-      `${emulated ? 'emulated' : 'measured'}${spreadText(measured.ci95_s)}; predicted ${secondsText(candidate.predicted.step_s)}`];
+    return [secondsText(measured.step_time_s),
+      `${emulated ? 'emulated' : 'measured'}${spreadText(measured.ci95_s)}; predicted ${secondsText(predicted.step_time_s)}`];
   }
-  const {low_s, high_s} = candidate.predicted;
-  const how = high_s > low_s ? `predicted; 90% between ${secondsText(low_s)} and ${secondsText(high_s)}` : 'predicted';
-  return [secondsText(candidate.seconds), measured ? `${how}; one rank of it was measured` : how];
+  const {step_time_low_s: low, step_time_high_s: high} = predicted;
+  const how = high > low ? `predicted; 90% between ${secondsText(low)} and ${secondsText(high)}` : 'predicted';
+  return [secondsText(predicted.step_time_s), measured ? `${how}; one rank of it was measured` : how];
 }
 
 function figures(entries) {
@@ -30,58 +39,59 @@ function figures(entries) {
 
 // Returns what is to be known beside the answer, as sentences.
 function remarks(data) {
-  const {answer, study} = data;
+  const {study} = data;
+  const {why} = data.answer;
+  const {chance_of_better: chance, stopped, plans_left: left} = data.answer.search;
   const texts = [];
-  if (answer.runners_up.length > 0) {
-    const second = answer.runners_up[0];
-    const lead = second.seconds / answer.best.seconds - 1;
-    texts.push(el('span', {}, `The runner-up takes ${percentText(Math.abs(lead))} ${lead < 0 ? 'less' : 'longer'}: `, planElement(second.plan)));
+  if (why.lead !== null) {
+    texts.push(el('span', {}, `The runner-up takes ${percentText(Math.abs(why.lead))} ${why.lead < 0 ? 'less' : 'longer'}: `, planElement(why.runner_up.plan_text)));
   }
-  if (answer.tied > 0) {
-    texts.push(`${plural(answer.tied, 'runner')}-up ${answer.tied === 1 ? 'is' : 'are'} tied with the best plan: the intervals overlap.`);
+  if (why.tied > 0) {
+    texts.push(`${plural(why.tied, 'runner')}-up ${why.tied === 1 ? 'is' : 'are'} tied with the best plan: the intervals overlap.`);
   }
-  const most = answer.matters_most;
-  if (most) {
-    texts.push(`What matters most is ${most.option}: ${most.because}`);
+  if (why.matters_most) {
+    texts.push(`What matters most is ${why.matters_most.option}: ${why.matters_most.because}`);
   }
-  if (answer.chance_of_better !== null) {
-    texts.push(`The chance that a plan that was not measured is more than 1% faster is ${answer.chance_of_better < 0.01 ? 'less than 1%' : `at most ${(100 * answer.chance_of_better).toFixed(0)}%`}.`);
+  if (chance !== null) {
+    texts.push(`The chance that a plan that was not measured is more than 1% faster is ${chance < 0.01 ? 'less than 1%' : `at most ${(100 * chance).toFixed(0)}%`}.`);
   }
-  if (answer.stopped) {
-    const limit = {time_budget: 'time budget', max_trials: 'limit on trials'}[answer.stopped] || answer.stopped;
-    texts.push(`The ${limit} ended the search; ${plural(answer.plans_left, 'plan')} that it would have measured ${answer.plans_left === 1 ? 'is' : 'are'} left.`);
+  if (stopped) {
+    const limit = {time_budget: 'time budget', max_trials: 'limit on trials'}[stopped] || stopped;
+    texts.push(`The ${limit} ended the search; ${plural(left, 'plan')} that it would have measured ${left === 1 ? 'is' : 'are'} left.`);
   }
-  if (answer.left_out) texts.push(answer.left_out);
+  if (study.left_out) texts.push(study.left_out);
   if (study.waiting) texts.push(`The search waits: ${study.waiting}`);
-  if (study.message && !answer.stopped) texts.push(study.message);
+  if (study.message && !stopped) texts.push(study.message);
   return texts;
 }
 
 function answerBox(data) {
   const {answer, study} = data;
   if (!answer.best) {
-    const why = answer.nothing_fits || study.message || study.waiting ||
+    const why = answer.reason || study.message || study.waiting ||
       'The search has no plan yet: its op times are still measured.';
     return el('div', {class: 'answer', id: 'answer'}, el('p', {class: 'label'}, 'No plan'), el('p', {}, why));
   }
-  const best = answer.best;
-  const [step, how] = stepFigure(best, data.question.emulated);
-  const [memory, share] = memoryFigure(best, data.question.emulated);
+  const {best} = answer;
+  const {predicted} = best;
+  const [step, how] = stepFigure(best, isEmulated(answer));
+  const [memory, share] = memoryFigure(best, isEmulated(answer));
   const entries = [['Step time', step, how]];
-  if (best.tokens_per_s > 0) entries.push(['Tokens per second', countText(best.tokens_per_s), `${countText(best.tokens_per_s_per_rank)} a rank`]);
-  if (best.mfu > 0) entries.push(['Model FLOPs utilization', percentText(best.mfu), 'of the peak']);
+  const faster = predicted.step_time_s / secondsOf(best);
+  if (predicted.tokens_per_s > 0) entries.push(['Tokens per second', countText(predicted.tokens_per_s * faster), `${countText(predicted.tokens_per_s_per_gpu * faster)} a rank`]);
+  if (predicted.mfu > 0) entries.push(['Model FLOPs utilization', percentText(predicted.mfu * faster), 'of the peak']);
   entries.push(['Memory', memory, share]);
   return el('div', {class: 'answer', id: 'answer'},
     el('div', {class: 'label'}, study.state === 'done' ? 'Best plan' : `Best plan so far (the study is ${study.state})`),
-    planElement(best.plan), figures(entries),
+    planElement(best.plan_text), figures(entries),
     el('ul', {}, ...remarks(data).map((text) => el('li', {}, text))));
 }
 
 function runnersSection(data) {
   const all = [data.answer.best, ...data.answer.runners_up];
-  const rows = all.map((candidate, i) => [String(i + 1), planElement(candidate.plan), secondsText(candidate.seconds),
-    i === 0 ? '' : signedPercent(candidate.seconds / all[0].seconds - 1),
-    memoryText(candidate.predicted.memory_mib), candidate.provenance]);
+  const rows = all.map((candidate, i) => [String(i + 1), planElement(candidate.plan_text), secondsText(secondsOf(candidate)),
+    i === 0 ? '' : signedPercent(secondsOf(candidate) / secondsOf(all[0]) - 1),
+    memoryText(candidate.predicted.memory_bytes.total), candidate.provenance]);
   const kinds = new Set(all.map((candidate) => candidate.provenance));
   const order = kinds.size < 2 ? '' : ' Plans that were measured come first, by their measured time; then the others, by prediction, even if that is shorter: a measured time is known, a predicted one may be wrong.';
   return section('runners', 'The best plans',
@@ -115,15 +125,15 @@ function whereSection(data) {
   const time = {labels: [], values: []}, memory = {labels: [], values: []}, steps = [];
   for (const [name, candidate] of all) {
     time.labels.push([name, 'predicted']);
-    time.values.push(candidate.predicted.time_parts);
-    if (candidate.measured && candidate.measured.time_parts && !candidate.measured.slice) {
-      const sum = candidate.measured.time_parts.reduce((a, b) => a + b, 0);
+    time.values.push(Object.values(candidate.predicted.breakdown_s));
+    if (candidate.measured && candidate.measured.breakdown_s && !candidate.measured.slice) {
+      const parts = Object.values(candidate.measured.breakdown_s), sum = parts.reduce((a, b) => a + b, 0);
       time.labels.push([name, 'one measured step']);
-      steps.push(`${name}: ${secondsText(sum)} in that step, ${secondsText(candidate.measured.step_s)} in the median of ${plural(candidate.measured.steps, 'step')}`);
-      time.values.push(candidate.measured.time_parts);
+      steps.push(`${name}: ${secondsText(sum)} in that step, ${secondsText(candidate.measured.step_time_s)} in the median of ${plural(candidate.measured.steps, 'step')}`);
+      time.values.push(parts);
     }
     memory.labels.push(name);
-    memory.values.push(candidate.predicted.memory_parts);
+    memory.values.push(Object.values(candidate.predicted.memory_bytes).slice(0, data.memory_labels.length));
   }
   const timePlace = el('div', {class: 'chart low'}), memoryPlace = el('div', {class: 'chart low'});
   timePlace.style.height = `${8 + 3 * time.labels.length}rem`;
@@ -186,7 +196,7 @@ function measuredSection(data) {
   const doubted = shown.reduce((sum, row) => sum + row.doubted, 0);
   const more = ordered.length > shown.length ? el('p', {class: 'soft'}, `The ${shown.length} fastest of ${plural(ordered.length, 'plan')}.`) : '';
   return section('measured', title,
-    el('p', {}, `${plural(rows.length, 'plan')} measured${data.question.emulated ? ' on the emulated cluster' : ''}. Half of the predictions, made before the first trial of their plan, missed by ${middle < 0.0005 ? 'less than 0.1%' : `at most ${percentText(middle)}`}; ${countText(within)} of ${countText(rows.length)} measured times lie in the predicted 90% interval.`),
+    el('p', {}, `${plural(rows.length, 'plan')} measured${isEmulated(data.answer) ? ' on the emulated cluster' : ''}. Half of the predictions, made before the first trial of their plan, missed by ${middle < 0.0005 ? 'less than 0.1%' : `at most ${percentText(middle)}`}; ${countText(within)} of ${countText(rows.length)} measured times lie in the predicted 90% interval.`),
     sliceNote, place,
     tableOf([['plan', false], ['predicted', true], ['measured', true], ['error', true], ['trials', true]],
       shown.map((row) => [planElement(row.plan), secondsText(row.predicted_s),
@@ -196,16 +206,16 @@ function measuredSection(data) {
 
 function rejectedSection(data) {
   const title = 'Rejected plans';
-  const {counts} = data;
-  const total = counts.rejected.reduce((sum, row) => sum + row.count, 0);
-  if (total === 0) return section('rejected', title, el('p', {}, 'No plan was rejected.'));
+  const {counts} = data.answer;
+  const rejected = Object.entries(data.answer.rejected).filter(([, count]) => count > 0).sort((a, b) => b[1] - a[1]);
+  if (rejected.length === 0) return section('rejected', title, el('p', {}, 'No plan was rejected.'));
   const place = el('div', {class: 'chart low'});
-  place.style.height = `${4.5 + 2.8 * counts.rejected.length}rem`;
+  place.style.height = `${4.5 + 2.8 * rejected.length}rem`;
   const name = (reason) => reason.replaceAll('_', ' ');
   chartIn(place, 'chart-rejected', 'Rejected plans by reason', () => ({
     type: 'bar',
-    data: {labels: counts.rejected.map((row) => [name(row.reason), plural(row.count, 'plan')]),
-      datasets: [{label: 'plans', data: counts.rejected.map((row) => row.count), backgroundColor: kBlue, borderWidth: 0, maxBarThickness: 22}]},
+    data: {labels: rejected.map(([reason, count]) => [name(reason), plural(count, 'plan')]),
+      datasets: [{label: 'plans', data: rejected.map(([, count]) => count), backgroundColor: kBlue, borderWidth: 0, maxBarThickness: 22}]},
     options: {
       indexAxis: 'y',
       scales: {
@@ -222,55 +232,56 @@ function rejectedSection(data) {
   if (data.failures.length > 0) {
     parts.push(el('h3', {}, 'Trials without a measurement'),
       tableOf([['trial', true], ['plan', false], ['end', false], ['message', false]],
-        data.failures.map((row) => [row.trial, planElement(row.plan), row.state, row.message]), 'stack'));
+        data.failures.map((row) => [row.trial, planElement(row.plan), row.state.replaceAll('_', ' '), row.message]), 'stack'));
   }
   return section('rejected', title, ...parts);
 }
 
 function billSection(data) {
-  const {bill} = data;
+  const {trials} = data;
+  const {search} = data.answer;
   const rows = [
-    ['Time from start to end, without pauses', secondsText(bill.wall_s)],
-    ['Device time of all trials and of the calibration (ranks × seconds)', secondsText(bill.device_s)],
-    ['CPU time of planning', secondsText(bill.plan_cpu_s)],
+    ['Time from start to end, without pauses', secondsText(search.wall_s)],
+    ['Device time of all trials and of the calibration (ranks × seconds)', secondsText(search.device_s)],
+    ['CPU time of planning', secondsText(search.plan_cpu_s)],
   ];
-  if (bill.exhaustive_device_s > bill.device_s) {
-    rows.push(['Device time if every plan were measured, as predicted', secondsText(bill.exhaustive_device_s)]);
+  if (search.exhaustive_device_s > search.device_s) {
+    rows.push(['Device time if every plan were measured, as predicted', secondsText(search.exhaustive_device_s)]);
   }
-  if (bill.trials > 0) {
-    const doubted = bill.doubted > 0 ? `; ${countText(bill.doubted)} of the measured ones ${bill.doubted === 1 ? 'is' : 'are'} doubted and ${bill.doubted === 1 ? 'does' : 'do'} not count` : '';
-    rows.push(['Trials', `${countText(bill.trials)} (${bill.by_state.map((row) => `${row.state} ${countText(row.count)}`).join(', ')}), ${plural(bill.attempts, 'attempt')}${doubted}`]);
+  if (trials.count > 0) {
+    const doubted = trials.doubted > 0 ? `; ${countText(trials.doubted)} of the measured ones ${trials.doubted === 1 ? 'is' : 'are'} doubted and ${trials.doubted === 1 ? 'does' : 'do'} not count` : '';
+    rows.push(['Trials', `${countText(trials.count)} (${Object.entries(trials.by_state).map(([state, count]) => `${state.replaceAll('_', ' ')} ${countText(count)}`).join(', ')}), ${plural(trials.attempts, 'attempt')}${doubted}`]);
   }
-  if (bill.trials_reused > 0) {
-    rows.push(['Trials reused', `${plural(bill.trials_reused, 'measurement')} of earlier studies, at no device time`]);
+  if (search.reused_trials > 0) {
+    rows.push(['Trials reused', `${plural(search.reused_trials, 'measurement')} of earlier studies, at no device time`]);
   }
-  if (bill.op_times_measured > 0) {
-    rows.push(['Op times measured', `${countText(bill.op_times_measured)}, of which ${countText(bill.op_times_reused)} of earlier studies; ${countText(bill.op_times_estimated)} estimated`]);
+  if (search.measured_op_times > 0) {
+    rows.push(['Op times measured', `${countText(search.measured_op_times)}, of which ${countText(search.reused_op_times)} of earlier studies; ${countText(search.estimated_op_times)} estimated`]);
   }
-  const saved = bill.device_s > 0 && bill.exhaustive_device_s > bill.device_s
-    ? el('p', {}, `The search took ${percentText(bill.device_s / bill.exhaustive_device_s)} of the device time that measuring every plan would take.`) : '';
+  const saved = search.device_s > 0 && search.exhaustive_device_s > search.device_s
+    ? el('p', {}, `The search took ${percentText(search.device_s / search.exhaustive_device_s)} of the device time that measuring every plan would take.`) : '';
   return section('bill', 'The bill of the search', saved, tableOf([['', false], ['', true]], rows));
 }
 
 function questionSection(data) {
-  const {question, study} = data;
-  const {model, cluster, workload} = question;
+  const {answer, study} = data;
+  const {model, cluster, workload} = answer;
   const rows = [
-    ['Model', `${model.name || 'without a name'}: ${bigText(model.parameters)} parameters; ${plural(model.layers, 'layer')}, hidden ${countText(model.hidden)}, ${plural(model.heads, 'head')}, vocabulary ${countText(model.vocab)}`],
-    ['Cluster', cluster.groups.map((group) => `${plural(group.nodes, 'node')} of ${countText(group.ranks_per_node)} × ${group.device || 'device'}, ${memoryText(group.memory_mib)} each`).join('; ')],
+    ['Model', `${model.name || 'without a name'}: ${bigText(answer.parameters)} parameters; ${plural(model.layers, 'layer')}, hidden ${countText(model.hidden)}, ${plural(model.heads, 'head')}, vocabulary ${countText(model.vocab)}`],
+    ['Cluster', (cluster.groups || [cluster]).map(({nodes, gpus_per_node: ranks, device}) => `${plural(nodes, 'node')} of ${countText(ranks)} × ${device.name || 'device'}, ${memoryText(device.memory_bytes || 0)} each`).join('; ')],
     ['Batch', `${plural(workload.global_batch, 'sequence')} of ${plural(workload.seq_len, 'token')}, ${workload.precision}`],
-    ['Engine', `${question.engine || 'autocfg'}${question.emulated ? ', on an emulated cluster' : ''}${question.predict_only ? '; predictions alone' : ''}`],
-    ['Memory that a plan leaves free', percentText(question.memory_margin)],
+    ['Engine', `${answer.engine || 'autocfg'}${isEmulated(answer) ? ', on an emulated cluster' : ''}${answer.device === null ? '; predictions alone' : ''}`],
+    ['Memory that a plan leaves free', percentText(answer.memory_margin)],
   ];
-  if (question.time_budget_s > 0) rows.push(['Time budget', secondsText(question.time_budget_s)]);
-  if (question.max_trials > 0) rows.push(['Most plans measured', countText(question.max_trials)]);
-  if (question.space.length > 0) {
-    rows.push(['Space', question.space.map((axis) => `${axis.option}=${axis.values.join(',')}`).join('; ')]);
+  if (study.time_budget_s > 0) rows.push(['Time budget', secondsText(study.time_budget_s)]);
+  if (study.max_trials > 0) rows.push(['Most plans measured', countText(study.max_trials)]);
+  if (study.space.length > 0) {
+    rows.push(['Space', study.space.map((axis) => `${axis.option}=${axis.values.join(',')}`).join('; ')]);
   }
-  const best = data.answer.best;
+  const {best} = answer;
   if (best && best.measured) {
-    rows.push(['Measured on', best.measured.device || 'unknown']);
-    rows.push(['Measured with build', best.measured.build || 'unknown']);
+    rows.push(['Measured on', best.measured.device_fingerprint || 'unknown']);
+    rows.push(['Measured with build', best.measured.build_id || 'unknown']);
   }
   if (data.from_file) rows.push(['Study', study.name || 'not kept']);
   else rows.push(['Study', `${study.name}, ${study.state}, specification ${study.fingerprint}${study.owner ? `, of ${study.owner}` : ''}`]);
@@ -278,10 +289,10 @@ function questionSection(data) {
 }
 
 function heading(data) {
-  const {study, question} = data;
+  const {study} = data;
+  const {workload} = data.answer;
   const date = (seconds) => new Date(1000 * seconds).toISOString().replace('T', ' ').slice(0, 16) + ' UTC';
   const when = study.ended_s > 0 ? `ended ${date(study.ended_s)}` : `created ${date(study.created_s)}`;
-  const {workload} = question;
   const origin = data.from_file
     ? `Made of the file of a search, which holds neither its trials nor its timelines nor the other plans${study.name ? ': the page of the study has them' : ''}.`
     : `The study is ${study.state}; ${when}.`;
@@ -299,11 +310,12 @@ function render(data) {
     parts.push(whereSection(data));
     if (!data.from_file) parts.push(heatSection(plans));
   }
-  const compares = data.measurements.length > 0 || !data.question.predict_only;
+  const compares = data.measurements.length > 0 || data.answer.device !== null;
   if (compares && !data.from_file) parts.push(measuredSection(data));
   parts.push(rejectedSection(data), billSection(data), questionSection(data));
   document.getElementById('report').replaceChildren(...parts);
-  document.getElementById('made').textContent = `Made by autocfg ${data.version} (build ${data.build}).`;
+  const {autocfg, build_id: build} = data.answer.versions;
+  document.getElementById('made').textContent = `Made by autocfg ${autocfg} (build ${build}).`;
   drawAll();
   if (data.answer.best) showComparison(plans);
   document.documentElement.dataset.ready = '1';

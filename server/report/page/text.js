@@ -1,6 +1,8 @@
 'use strict';
 // Numbers as text, and elements of the page. All text of a study goes through textContent, never as markup.
 
+const kMebibyte = 2 ** 20;
+
 function countText(number) {
   return Math.round(number).toLocaleString('en-US');
 }
@@ -21,9 +23,9 @@ function secondsText(seconds) {
   return `${countText(seconds / 86400)} days`;
 }
 
-function memoryText(mebibytes) {
-  if (mebibytes < 1) return `${digits(mebibytes * 1024)} KiB`;
-  return mebibytes < 1024 ? `${digits(mebibytes)} MiB` : `${digits(mebibytes / 1024)} GiB`;
+function memoryText(bytes) {
+  const unit = memoryUnit(bytes);
+  return `${digits(bytes / unit.size)} ${unit.name}`;
 }
 
 // Returns the unit in which the numbers of an axis up to `most` are written: its name, and how much it is.
@@ -34,8 +36,8 @@ function secondsUnit(most) {
 }
 
 function memoryUnit(most) {
-  if (most < 1) return {name: 'KiB', size: 1 / 1024};
-  return most < 1024 ? {name: 'MiB', size: 1} : {name: 'GiB', size: 1024};
+  if (most < kMebibyte) return {name: 'KiB', size: 2 ** 10};
+  return most < 2 ** 30 ? {name: 'MiB', size: kMebibyte} : {name: 'GiB', size: 2 ** 30};
 }
 
 function percentText(fraction) {

@@ -124,7 +124,7 @@ function rankRows({ranks, step_s}, ticks, how) {
 // Returns the row of the parts of a measured step, one after the other.
 function partsRow(measured, labels, how) {
   let at = 0;
-  const bars = measured.time_parts.map((seconds, i) => {
+  const bars = Object.values(measured.breakdown_s).map((seconds, i) => {
     const bar = {begin: at, end: at + seconds, colour: kTimeColours[i], text: labels[i]};
     at += seconds;
     return bar;
@@ -139,7 +139,7 @@ function timelineFigure(title, timeline, candidate, data) {
     return figure;
   }
   const ticks = data.timeline_ticks;
-  const how = data.question.emulated ? 'emulated' : 'measured';
+  const how = isEmulated(data.answer) ? 'emulated' : 'measured';
   const recorded = timeline.measured;
   const drawn = recorded && !recorded.note;
   const waits = (step) => `its ranks wait for ${percentText(idleShare(step.ranks, ticks))} of it`;
@@ -155,7 +155,7 @@ function timelineFigure(title, timeline, candidate, data) {
   if (drawn) {
     rows.push(...rankRows(recorded, ticks, how));
     longest = Math.max(longest, recorded.step_s);
-  } else if (measured && measured.time_parts) {
+  } else if (measured && measured.breakdown_s) {
     const row = partsRow(measured, data.time_labels, how);
     rows.push(row);
     longest = Math.max(longest, row.until);
@@ -178,7 +178,7 @@ function timelineSection(data) {
   const legend = Object.entries(kBars).filter(([letter]) => used.has(letter)).map(([, entry]) => entry);
   const drawn = data.timelines.some((timeline) => timeline.measured && !timeline.measured.note);
   const strip = data.timelines.some((timeline, i) => timeline.measured && timeline.measured.note && !timeline.note
-    && candidates[i].measured.time_parts);
+    && candidates[i].measured.breakdown_s);
   const parts = strip ? [el('p', {class: 'soft'}, 'Row “parts”: the parts of one measured step on the rank that worked longest, one after the other.'),
     legendOf(data.time_labels.map((label, i) => [label, kTimeColours[i]]))] : [];
   return section('timeline', title,

@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/report/results_json.h"
+#include "proto/answer/answer_file.h"
+#include "proto/answer/answer_json.h"
 #include "proto/convert/breakdown_convert.h"
 #include "proto/convert/spec_convert.h"
 #include "search/plan/plan_text.h"
@@ -100,12 +101,12 @@ TEST(Evidence, OfAStudyIsOfItsFastestPlanWithoutSlices) {
   trials.back().set_plan_text("tp=2,pp=1,dp=1,mbs=1");
   const auto best = EvidenceOfBest({}, trials);
   ASSERT_TRUE(best.ok()) << best.status();
-  EXPECT_EQ(best->plan_text, "tp=2,pp=1,dp=1,mbs=1") << "0.4 s is one trial of a plan of 0.45 s";
+  EXPECT_EQ(best->plan_text(), "tp=2,pp=1,dp=1,mbs=1") << "0.4 s is one trial of a plan of 0.45 s";
   trials.pop_back();
   const auto pooled = EvidenceOfBest({}, trials);
   ASSERT_TRUE(pooled.ok()) << pooled.status();
-  EXPECT_DOUBLE_EQ(pooled->measured.median_step_time_s(), 0.45);
-  EXPECT_EQ(pooled->predicted.step_time_s(), 0.45) << "before the first trial";
+  EXPECT_DOUBLE_EQ(pooled->measured().median_step_time_s(), 0.45);
+  EXPECT_EQ(pooled->predicted().step_time_s(), 0.45) << "before the first trial";
   EXPECT_EQ(EvidenceOfBest({}, std::vector{trials[2], trials[3]}).status().code(),
             absl::StatusCode::kFailedPrecondition);
 }
@@ -134,9 +135,9 @@ TEST(Evidence, OfAStudyIsTheMeasurementOfItsBestPlan) {
   const auto evidence = EvidenceOfBest(study, trials);
   ASSERT_TRUE(evidence.ok()) << evidence.status();
   EXPECT_THAT(EvidenceText(*evidence, kEightyColumns), HasSubstr("measured:  470 ms +- 80 ms\n"));
-  EXPECT_EQ(evidence->predicted.step_time_s(), 0.3);
+  EXPECT_EQ(evidence->predicted().step_time_s(), 0.3);
   best.mutable_measured()->set_slice(true);
-  EXPECT_DOUBLE_EQ(EvidenceOfBest(study, trials)->measured.median_step_time_s(), 0.45);
+  EXPECT_DOUBLE_EQ(EvidenceOfBest(study, trials)->measured().median_step_time_s(), 0.45);
 }
 
 TEST(Evidence, TableOfTrialsHasTheColumnsThatAreNotZero) {
@@ -177,12 +178,12 @@ nlohmann::ordered_json BestJson(const v1::Trial& trial) {
   *answer.mutable_best()->mutable_plan() = trial.plan();
   *answer.mutable_best()->mutable_predicted() = trial.predicted();
   if (trial.has_measured()) *answer.mutable_best()->mutable_measured() = trial.measured();
-  const auto json = SearchJson(answer, EvidenceQuestion());
+  const auto json = AnswerJson({EvidenceQuestion(), answer});
   EXPECT_TRUE(json.ok()) << json.status();
   return *json;
 }
 
-TEST(SearchJson, HasThePartsOfBothTimes) {
+TEST(AnswerJson, HasThePartsOfBothTimes) {
   const nlohmann::ordered_json best = BestJson(MeasuredTrial(1, 0.48))["best"];
   for (const char* side : {"measured", "predicted"}) {
     ASSERT_EQ(best[side]["breakdown_s"].size(), kBreakdownParts.size()) << side;
@@ -208,7 +209,7 @@ TEST(Evidence, OfAFileIsThatOfTheTrial) {
   v1::Trial trial = MeasuredTrial(1, 0.48);
   for (const bool recorded : {true, false}) {
     if (!recorded) trial.mutable_measured()->clear_breakdown_s();
-    const auto read = ParseEvidence(BestJson(trial).dump());
+    const auto read = EvidenceOf(*ReadAnswerFile(BestJson(trial).dump()));
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(EvidenceText(*read, kEightyColumns), EvidenceText(*EvidenceOf(trial), kEightyColumns));
   }
@@ -218,25 +219,26 @@ TEST(Evidence, NamesWhatIsWrongInAFile) {
   const auto refusal = [](const auto& change) {
     nlohmann::ordered_json json = BestJson(MeasuredTrial(1, 0.48));
     change(json);
-    return std::string(ParseEvidence(json.dump()).status().message());
+    const auto file = ReadAnswerFile(json.dump());
+    return std::string((file.ok() ? EvidenceOf(*file).status() : file.status()).message());
   };
   EXPECT_THAT(refusal([](auto& j) { j.erase("best"); }), HasSubstr("'best' is missing"));
-  EXPECT_THAT(refusal([](auto& j) { j = 3; }), HasSubstr("'best' is missing"));
-  EXPECT_THAT(refusal([](auto& j) { j["best"] = nullptr; }), HasSubstr("no measurement to show"));
-  EXPECT_THAT(refusal([](auto& j) { j["best"] = 3; }), HasSubstr("best: not an object"));
+  EXPECT_THAT(refusal([](auto& j) { j = 3; }), HasSubstr("is missing"));
+  EXPECT_THAT(refusal([](auto& j) { j["best"] = nullptr; }), HasSubstr("found no plan that fits"));
+  EXPECT_THAT(refusal([](auto& j) { j["best"] = 3; }), HasSubstr("best: it is not an object"));
   EXPECT_THAT(refusal([](auto& j) { j["best"]["measured"] = nullptr; }),
               HasSubstr("the best plan has no measurement to show"));
-  EXPECT_THAT(refusal([](auto& j) { j["best"].erase("plan_text"); }), HasSubstr("'plan_text' is missing"));
+  EXPECT_THAT(refusal([](auto& j) { j["best"].erase("plan"); }), HasSubstr("'plan' is missing"));
   EXPECT_THAT(refusal([](auto& j) { j["best"].erase("predicted"); }),
-              HasSubstr("best: predicted: 'step_time_s' is not a time"));
+              HasSubstr("best: predicted: it is not an object"));
   EXPECT_THAT(refusal([](auto& j) { j["best"]["measured"]["step_time_s"] = "fast"; }),
-              HasSubstr("best: measured: 'step_time_s' is not a time"));
+              HasSubstr("best: measured: 'step_time_s' is \"fast\", not a number >= 0"));
   EXPECT_THAT(refusal([](auto& j) { j["best"]["measured"]["breakdown_s"]["bubble"] = -1; }),
-              HasSubstr("best: measured: breakdown_s: 'bubble' is not a time"));
+              HasSubstr("best: measured: breakdown_s: 'bubble' is -1, not a number >= 0"));
   EXPECT_THAT(refusal([](auto& j) { j["best"]["measured"]["breakdown_s"] = 1; }),
-              HasSubstr("best: measured: breakdown_s: 'compute' is not a time"));
+              HasSubstr("best: measured: breakdown_s: it is not an object"));
   EXPECT_THAT(refusal([](auto& j) { j["best"]["measured"]["hidden_comm_s"] = "x"; }),
-              HasSubstr("best: measured: 'hidden_comm_s' is not a time"));
+              HasSubstr("best: measured: 'hidden_comm_s' is \"x\", not a number >= 0"));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ using testing::Not;
 AnsweredQuestion Entry(std::int64_t nodes, std::int64_t global_batch, double step_time_s,
                        const std::string& cluster = "toy") {
   AnsweredQuestion entry{{cluster, nodes, global_batch, 32}};
-  SearchQuestion& question = entry.question;
+  SearchQuestion& question = entry.answer.emplace().question;
   question.predict_only = true;
   question.model = {.name = "mine", .layers = 4, .hidden = 64, .heads = 4, .vocab = 512};
   FillDefaults(question.model, 32);
@@ -27,7 +27,7 @@ AnsweredQuestion Entry(std::int64_t nodes, std::int64_t global_batch, double ste
   group.device.flops_per_s_bf16 = 1e12;
   question.cluster.groups.push_back(group);
   question.workload = {global_batch, 32, *ParsePrecision("bf16")};
-  v1::Recommendation& answer = entry.answer.emplace();
+  v1::Recommendation& answer = entry.answer->found;
   if (step_time_s == 0) {
     answer.set_nothing_fits("the smallest plan needs 9 GiB");
     return entry;
@@ -94,7 +94,7 @@ TEST(QuestionsReport, HasColumnsOfWhatDiffers) {
 
 TEST(QuestionsReport, HasAColumnOfPrecisionsThatDiffer) {
   AnsweredQuestion other = Entry(2, 8, 2, "b:2x2"), wrong{{"c:1x2", 1, 8, 64}};
-  other.question.workload.precision = *ParsePrecision("fp16");
+  other.answer->question.workload.precision = *ParsePrecision("fp16");
   wrong.wrong = "workload: too long";
   const std::string text = QuestionsReport({wrong, Entry(1, 8, 1, "a:1x2"), other});
   EXPECT_THAT(text, testing::ContainsRegex("precision +GPUs"));
@@ -116,7 +116,7 @@ TEST(QuestionsJson, HasTheAnswersOfSingleSearches) {
   ASSERT_EQ(list.size(), 2u);
   EXPECT_EQ(list[0]["asked"].dump(), R"({"cluster":"toy","nodes":2,"global_batch":8,"seq_len":32})");
   EXPECT_EQ(list[0]["on_gpu_front"], true);
-  const auto alone = SearchJson(*right.answer, right.question);
+  const auto alone = AnswerJson(*right.answer);
   ASSERT_TRUE(alone.ok()) << alone.status();
   for (const auto& [key, value] : alone->items()) EXPECT_EQ(list[0][key], value) << key;
   EXPECT_EQ(list[1]["asked"]["nodes"], nullptr);

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "cli/report/prediction_report.h"
-#include "cli/report/results_json.h"
 #include "gtest/gtest.h"
+#include "proto/answer/answer_json.h"
 #include "search/plan/model_spec.h"
-#include "tests/cli/report/sample_answer.h"
+#include "tests/proto/answer/sample_answer.h"
 
 namespace autocfg::cli {
 namespace {
@@ -19,7 +19,7 @@ using test::Candidate;
 using test::Question;
 
 TEST(SearchReport, EveryTimeIsLabelled) {
-  const std::string text = SearchReport(Answer(), Question(), "autocfg train --input best.json --steps 10");
+  const std::string text = SearchReport({Question(), Answer()}, "autocfg train --input best.json --steps 10");
   EXPECT_NE(text.find("tp=1,pp=2,dp=1,mbs=2,recompute=full  (measured)"), std::string::npos) << text;
   EXPECT_NE(text.find("measured"), std::string::npos);
   EXPECT_NE(text.find("predicted"), std::string::npos);
@@ -41,11 +41,11 @@ TEST(SearchReport, PredictOnlyNeverSaysMeasured) {
   *answer.mutable_best() = Candidate("tp=1,pp=2,dp=1,mbs=2", 0);
   answer.clear_runners_up();
   *answer.add_runners_up() = Candidate("tp=2,pp=1,dp=1,mbs=2", 0);
-  const std::string text = SearchReport(answer, question, "autocfg explain");
+  const std::string text = SearchReport({question, answer}, "autocfg explain");
   EXPECT_EQ(text.find("measur"), std::string::npos) << text;
   EXPECT_NE(text.find("best plan: tp=1,pp=2,dp=1,mbs=2  (predicted)"), std::string::npos) << text;
   EXPECT_NE(text.find("cluster: a100-80gb-sxm:1x2, 2 ranks\n"), std::string::npos) << text;
-  const auto json = *SearchJson(answer, question);
+  const auto json = *AnswerJson({question, answer});
   EXPECT_EQ(json["best"]["provenance"], "predicted");
   EXPECT_EQ(json["best"]["measured"], nullptr);
   EXPECT_EQ(json["device"], nullptr);
@@ -54,26 +54,26 @@ TEST(SearchReport, PredictOnlyNeverSaysMeasured) {
 TEST(SearchReport, EmulatedTimesAreMarked) {
   auto question = Question();
   question.device = EngineDevice::kPaced;
-  EXPECT_NE(SearchReport(Answer(), question, "").find("(measured on the paced device: emulated)"),
+  EXPECT_NE(SearchReport({question, Answer()}, "").find("(measured on the paced device: emulated)"),
             std::string::npos);
-  const auto json = *SearchJson(Answer(), question);
+  const auto json = *AnswerJson({question, Answer()});
   EXPECT_EQ(json["best"]["measured"]["emulated"], true);
   EXPECT_EQ(json["device"], "paced");
-  EXPECT_EQ((*SearchJson(Answer(), Question()))["best"]["measured"]["emulated"], false);
+  EXPECT_EQ((*AnswerJson({Question(), Answer()}))["best"]["measured"]["emulated"], false);
 }
 
 TEST(SearchReport, AnotherEngineIsNamedWithItsVersion) {
   auto answer = Answer();
   v1::Measurement& measured = *answer.mutable_best()->mutable_measured();
-  EXPECT_EQ((*SearchJson(answer, Question()))["best"]["measured"]["engine"], "autocfg");
-  EXPECT_EQ((*SearchJson(answer, Question()))["best"]["measured"]["engine_version"], measured.build_id());
+  EXPECT_EQ((*AnswerJson({Question(), answer}))["best"]["measured"]["engine"], "autocfg");
+  EXPECT_EQ((*AnswerJson({Question(), answer}))["best"]["measured"]["engine_version"], measured.build_id());
   measured.set_engine("megatron");
   measured.set_engine_version("core 0.15");
   measured.set_peak_memory_bytes(std::int64_t{3} << 30);
-  const std::string text = SearchReport(answer, Question(), "");
+  const std::string text = SearchReport({Question(), answer}, "");
   EXPECT_NE(text.find("(measured on megatron core 0.15)"), std::string::npos) << text;
   EXPECT_NE(text.find("3.0 GiB peak, as its log says"), std::string::npos) << text;
-  const auto json = *SearchJson(answer, Question());
+  const auto json = *AnswerJson({Question(), answer});
   EXPECT_EQ(json["best"]["measured"]["engine"], "megatron");
   EXPECT_EQ(json["best"]["measured"]["engine_version"], "core 0.15");
 }
@@ -81,9 +81,9 @@ TEST(SearchReport, AnotherEngineIsNamedWithItsVersion) {
 TEST(SearchReport, SlicesAreMarkedAndTheirPlansPredicted) {
   auto answer = Answer();
   answer.mutable_best()->mutable_measured()->set_slice(true);
-  const std::string text = SearchReport(answer, Question(), "");
+  const std::string text = SearchReport({Question(), answer}, "");
   EXPECT_NE(text.find("one rank alone, a slice"), std::string::npos) << text;
-  const auto json = *SearchJson(answer, Question());
+  const auto json = *AnswerJson({Question(), answer});
   EXPECT_EQ(json["best"]["provenance"], "predicted");
   EXPECT_EQ(json["best"]["measured"]["slice"], true);
   EXPECT_EQ(json["best"]["measured"]["tokens_per_s"], nullptr) << "one rank's time is not the step's";
@@ -92,11 +92,11 @@ TEST(SearchReport, SlicesAreMarkedAndTheirPlansPredicted) {
 // If a slice was measured, the answer explains that its time is not a step time of the plan.
 TEST(SearchReport, ExplainsSlices) {
   v1::Recommendation answer = Answer();
-  EXPECT_EQ(SearchReport(answer, Question(), "").find("slice"), std::string::npos);
+  EXPECT_EQ(SearchReport({Question(), answer}, "").find("slice"), std::string::npos);
   answer.mutable_runners_up(0)->mutable_measured()->set_slice(true);
-  const std::string report = SearchReport(answer, Question(), "");
+  const std::string report = SearchReport({Question(), answer}, "");
   EXPECT_NE(report.find("it is not a step time of the plan"), std::string::npos) << report;
-  EXPECT_EQ((*SearchJson(answer, Question()))["runners_up"][0]["provenance"], "predicted");
+  EXPECT_EQ((*AnswerJson({Question(), answer}))["runners_up"][0]["provenance"], "predicted");
   std::istringstream lines(report);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
 }
@@ -130,9 +130,9 @@ TEST(SearchReport, LongSplitsFitATerminal) {
   answer.set_wall_s(4000);
   answer.set_device_s(40'000);
   answer.set_exhaustive_device_s(400'000);
-  EXPECT_NE(SearchReport(answer, question, "").find(" 123,456,\n          a_reason_of"), std::string::npos)
-      << SearchReport(answer, question, "");
-  std::istringstream lines(SearchReport(answer, question, ""));
+  EXPECT_NE(SearchReport({question, answer}, "").find(" 123,456,\n          a_reason_of"), std::string::npos)
+      << SearchReport({question, answer}, "");
+  std::istringstream lines(SearchReport({question, answer}, ""));
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
 }
 
@@ -153,10 +153,11 @@ TEST(ParametersText, HasThreeDigitsAndAUnit) {
 }
 
 TEST(SearchReport, SaysHowManyParameters) {
-  EXPECT_NE(SearchReport(Answer(), Question(), "").find("params: " + ParametersText(Question().model) + "\n"),
-            std::string::npos)
-      << SearchReport(Answer(), Question(), "");
-  EXPECT_EQ((*SearchJson(Answer(), Question()))["parameters"], ParameterCount(Question().model));
+  EXPECT_NE(
+      SearchReport({Question(), Answer()}, "").find("params: " + ParametersText(Question().model) + "\n"),
+      std::string::npos)
+      << SearchReport({Question(), Answer()}, "");
+  EXPECT_EQ((*AnswerJson({Question(), Answer()}))["parameters"], ParameterCount(Question().model));
 }
 
 }  // namespace

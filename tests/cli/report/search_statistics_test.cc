@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "cli/report/report.h"
-#include "cli/report/results_json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "tests/cli/report/sample_answer.h"
+#include "proto/answer/answer_json.h"
+#include "tests/proto/answer/sample_answer.h"
 
 namespace autocfg::cli {
 namespace {
@@ -25,28 +25,28 @@ TEST(SearchReport, SaysHowFastPlansAreEvaluated) {
   answer.set_plan_cpu_s(0.5);
   answer.mutable_counts()->set_evaluated(20'000);
   EXPECT_EQ(EvaluatedPerSecond(answer), 40'000);
-  EXPECT_EQ((*SearchJson(answer, question))["search"]["evaluated_per_s"], 40'000);
+  EXPECT_EQ((*AnswerJson({question, answer}))["search"]["evaluated_per_s"], 40'000);
   question.predict_only = true;
-  EXPECT_NE(SearchReport(answer, question, "").find(", 40,000 plans"), std::string::npos);
+  EXPECT_NE(SearchReport({question, answer}, "").find(", 40,000 plans"), std::string::npos);
   question.predict_only = false;
-  EXPECT_EQ(SearchReport(answer, question, "").find("per second\n"), std::string::npos);
+  EXPECT_EQ(SearchReport({question, answer}, "").find("per second\n"), std::string::npos);
 }
 
-TEST(SearchJson, HasStopReasonAndNotes) {
+TEST(AnswerJson, HasStopReasonAndNotes) {
   auto answer = Answer();
   auto question = Question();
-  const auto json = [&] { return *SearchJson(answer, question); };
+  const auto json = [&] { return *AnswerJson({question, answer}); };
   EXPECT_TRUE(json()["search"]["stopped"].is_null());
   EXPECT_EQ(json()["search"]["plans_left"], 0);
   EXPECT_EQ(json()["notes"], nlohmann::ordered_json::array());
   EXPECT_EQ(StopNote(answer, 0, 0, {}), "");
-  EXPECT_EQ(SearchReport(answer, question, "").find("ended by"), std::string::npos);
+  EXPECT_EQ(SearchReport({question, answer}, "").find("ended by"), std::string::npos);
   EXPECT_EQ(json()["search"]["reused_op_times"], 0);
-  EXPECT_EQ(SearchReport(answer, question, "").find("earlier study"), std::string::npos);
+  EXPECT_EQ(SearchReport({question, answer}, "").find("earlier study"), std::string::npos);
 
   answer.set_reused_op_times(40);
   EXPECT_EQ(json()["search"]["reused_op_times"], 40);
-  EXPECT_NE(SearchReport(answer, question, "")
+  EXPECT_NE(SearchReport({question, answer}, "")
                 .find("\n  40 op times are from an earlier run on the same device with the same build\n"),
             std::string::npos);
   answer.set_reused_op_times(0);
@@ -54,7 +54,7 @@ TEST(SearchJson, HasStopReasonAndNotes) {
   EXPECT_EQ(json()["search"]["reused_trials"], 0);
   answer.set_reused_trials(1);
   EXPECT_EQ(json()["search"]["reused_trials"], 1);
-  EXPECT_THAT(SearchReport(answer, question, ""),
+  EXPECT_THAT(SearchReport({question, answer}, ""),
               HasSubstr("\n  1 measurement is reused from earlier studies (--fresh measures anew)\n"));
   answer.set_reused_trials(0);
 
@@ -67,7 +67,7 @@ TEST(SearchJson, HasStopReasonAndNotes) {
   EXPECT_EQ(StopNote(answer, 0, 2, {}),
             "--max-trials 2 ended the search with 5 plans left that it would have measured, 2 measured; "
             "allow more trials to have them measured");
-  EXPECT_NE(SearchReport(answer, question, "")
+  EXPECT_NE(SearchReport({question, answer}, "")
                 .find("\n  ended by --max-trials, with 5 plans left that it would have measured\n"),
             std::string::npos);
 
@@ -78,7 +78,7 @@ TEST(SearchJson, HasStopReasonAndNotes) {
       StopNote(answer, 1.5, 0, {}),
       "nothing was measured: the time budget of 1.5 s ended the search before the first of 1 plan; give more "
       "time to have them measured");
-  EXPECT_NE(SearchReport(answer, question, "")
+  EXPECT_NE(SearchReport({question, answer}, "")
                 .find("\n  ended by its time budget, with 1 plan left that it would have measured\n"),
             std::string::npos);
 }
@@ -107,24 +107,25 @@ TEST(SearchReport, SaysWhatBecameOfPlansThatWereTried) {
             "nothing was measured: 1 plan was tried (1 did not fit in memory), and the time budget of 2 s "
             "ended the search with 14 plans left; give more time to have them measured");
   (*answer.mutable_counts()->mutable_rejected())["measured_out_of_memory"] = 2;
-  EXPECT_THAT(SearchReport(answer, Question(), ""),
+  EXPECT_THAT(SearchReport({Question(), answer}, ""),
               testing::HasSubstr("; 0 measured,\n       2 out of memory when tried\n"));
 }
 
-TEST(SearchJson, PlansThatAreNotShownAreCounted) {
+TEST(AnswerJson, PlansThatAreNotShownAreCounted) {
   auto answer = Answer();
-  EXPECT_EQ((*SearchJson(answer, Question()))["measured_not_shown"], 0);
-  EXPECT_THAT(SearchReport(answer, Question(), ""), Not(HasSubstr("more plan")));
+  EXPECT_EQ((*AnswerJson({Question(), answer}))["measured_not_shown"], 0);
+  EXPECT_THAT(SearchReport({Question(), answer}, ""), Not(HasSubstr("more plan")));
   answer.set_measured_not_shown(3);
   answer.set_tied_not_shown(2);
-  const auto json = *SearchJson(answer, Question());
+  const auto json = *AnswerJson({Question(), answer});
   EXPECT_EQ(json["measured_not_shown"], 3);
   EXPECT_EQ(json["why"]["tied"], 2);
-  const std::string text = SearchReport(answer, Question(), "");
+  const std::string text = SearchReport({Question(), answer}, "");
   EXPECT_THAT(text, HasSubstr("2 plans are tied with the best plan"));
   EXPECT_THAT(text, HasSubstr("3 more plans were measured; trials lists them."));
   answer.set_measured_not_shown(1);
-  EXPECT_THAT(SearchReport(answer, Question(), ""), HasSubstr("1 more plan was measured; trials lists it."));
+  EXPECT_THAT(SearchReport({Question(), answer}, ""),
+              HasSubstr("1 more plan was measured; trials lists it."));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "proto/answer/answer_file.h"
 #include "search/plan/plan_text.h"
 #include "search/sizing/model_family.h"
 #include "search/text/cluster_json.h"
@@ -27,7 +28,7 @@ SizeAsked Budget() {
 // Of the family's model at this place.
 SizedModel FamilyMember(std::size_t place, SizeVerdict verdict) {
   SizedModel sized;
-  sized.model = ModelFamily(4096)[place];
+  sized.model = FamilyOfSizes(4096)[place];
   sized.workload = {128, 4096, *ParsePrecision("bf16")};
   sized.verdict = verdict;
   sized.tokens = 128 * 4096 * 1000.0;
@@ -103,9 +104,9 @@ TEST(SizeJson, HasTheDocumentedKeys) {
   EXPECT_EQ(json["engine"], "autocfg");
   EXPECT_EQ(json["notes"].dump(), R"(["assumed"])");
   // It is also a file for train --input.
-  const auto best = ParseSearchJson(json.dump());
-  ASSERT_TRUE(best.ok()) << best.status();
-  EXPECT_EQ(best->plan, answer.best->plan);
+  const auto file = ReadAnswerFile(json.dump());
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->best.plan, answer.best->plan);
 }
 
 TEST(WhyNone, NamesTheSmallestModel) {

@@ -27,7 +27,7 @@ SearchQuestion RunQuestion() {
 }
 
 // Predicted to take 864 ms.
-v1::Recommendation RunAnswer(double measured_s = 0, bool slice = false) {
+SearchAnswer RunAnswer(double measured_s = 0, bool slice = false) {
   v1::Recommendation answer;
   v1::Candidate& best = *answer.mutable_best();
   best.set_plan_text("tp=2");
@@ -35,31 +35,31 @@ v1::Recommendation RunAnswer(double measured_s = 0, bool slice = false) {
   best.mutable_predicted()->set_step_time_s(0.864);
   if (measured_s > 0) best.mutable_measured()->set_median_step_time_s(measured_s);
   if (slice) best.mutable_measured()->set_slice(true);
-  return answer;
+  return {RunQuestion(), answer};
 }
 
 TEST(TrainingOf, TakesTheMeasuredTimeOfAWholePlanOnly) {
   const TrainingTerms terms{.tokens = 1e6};
-  EXPECT_DOUBLE_EQ(*TrainingOf(terms, RunAnswer(), RunQuestion())->estimate.days, 0.01);
-  EXPECT_FALSE(TrainingOf(terms, RunAnswer(), RunQuestion())->measured);
-  EXPECT_DOUBLE_EQ(*TrainingOf(terms, RunAnswer(1.728), RunQuestion())->estimate.days, 0.02);
-  EXPECT_TRUE(TrainingOf(terms, RunAnswer(1.728), RunQuestion())->measured);
-  EXPECT_DOUBLE_EQ(*TrainingOf(terms, RunAnswer(1.728, true), RunQuestion())->estimate.days, 0.01);
-  EXPECT_FALSE(TrainingOf(terms, RunAnswer(1.728, true), RunQuestion())->measured);
+  EXPECT_DOUBLE_EQ(*TrainingOf(terms, RunAnswer())->estimate.days, 0.01);
+  EXPECT_FALSE(TrainingOf(terms, RunAnswer())->measured);
+  EXPECT_DOUBLE_EQ(*TrainingOf(terms, RunAnswer(1.728))->estimate.days, 0.02);
+  EXPECT_TRUE(TrainingOf(terms, RunAnswer(1.728))->measured);
+  EXPECT_DOUBLE_EQ(*TrainingOf(terms, RunAnswer(1.728, true))->estimate.days, 0.01);
+  EXPECT_FALSE(TrainingOf(terms, RunAnswer(1.728, true))->measured);
 }
 
 TEST(TrainingOf, IsEmptyWithoutAQuestionOrAPlan) {
-  EXPECT_FALSE(TrainingOf({}, RunAnswer(), RunQuestion()));
+  EXPECT_FALSE(TrainingOf({}, RunAnswer()));
   v1::Recommendation none;
   none.set_nothing_fits("too large");
-  EXPECT_FALSE(TrainingOf({.tokens = 1e6}, none, RunQuestion()));
+  EXPECT_FALSE(TrainingOf({.tokens = 1e6}, {RunQuestion(), none}));
   EXPECT_EQ(TrainingText(std::nullopt), "");
 }
 
 TEST(TrainingJson, HasTheDocumentedKeys) {
   const TrainingTerms terms{
       .tokens = 1e9, .price_per_gpu_hour = 2, .node_mtbf_s = 36000, .checkpoint_s = 5.0};
-  const auto json = TrainingJson(*TrainingOf(terms, RunAnswer(), RunQuestion()));
+  const auto json = TrainingJson(*TrainingOf(terms, RunAnswer()));
   EXPECT_EQ(json["tokens"], 1e9);
   EXPECT_EQ(json["steps"], 1'000'000);
   EXPECT_DOUBLE_EQ(json["days"], 10);
@@ -79,21 +79,19 @@ TEST(TrainingJson, HasTheDocumentedKeys) {
 }
 
 TEST(TrainingJson, IsNullWhereNothingFollows) {
-  const auto price = TrainingJson(*TrainingOf({.price_per_gpu_hour = 2}, RunAnswer(), RunQuestion()));
+  const auto price = TrainingJson(*TrainingOf({.price_per_gpu_hour = 2}, RunAnswer()));
   for (const char* key : {"tokens", "steps", "days", "gpu_hours", "cost", "failures"})
     EXPECT_EQ(price.at(key), nullptr) << key;
   EXPECT_DOUBLE_EQ(price["cost_per_billion_tokens"], 960);
   const TrainingTerms stuck{.tokens = 1e9, .node_mtbf_s = 1, .checkpoint_s = 5.0};
-  const auto failures = TrainingJson(*TrainingOf(stuck, RunAnswer(), RunQuestion()))["failures"];
+  const auto failures = TrainingJson(*TrainingOf(stuck, RunAnswer()))["failures"];
   EXPECT_EQ(failures["progresses"], false);
   for (const char* key : {"checkpoint_interval_s", "slowdown", "days", "gpu_hours", "cost"})
     EXPECT_EQ(failures.at(key), nullptr) << key;
 }
 
 TEST(TrainingText, SaysWhatIsAsked) {
-  const auto text = [](const TrainingTerms& terms) {
-    return TrainingText(TrainingOf(terms, RunAnswer(), RunQuestion()));
-  };
+  const auto text = [](const TrainingTerms& terms) { return TrainingText(TrainingOf(terms, RunAnswer())); };
   EXPECT_EQ(text({.tokens = 1e9}),
             "training, by the predicted step time: 1B tokens in 1,000,000 steps: 10.0 days, 480 GPU-hours\n");
   EXPECT_EQ(text({.price_per_gpu_hour = 2}),
@@ -110,7 +108,6 @@ TEST(TrainingText, SaysWhatIsAsked) {
 
 TEST(QuestionsReport, HasColumnsForAWholeRun) {
   AnsweredQuestion entry{{"toy", 1, 10, 100}};
-  entry.question = RunQuestion();
   entry.answer = RunAnswer();
   AnsweredQuestion wrong{{"toy", 1, 10, 100000}};
   wrong.wrong = "workload: too long";
@@ -124,8 +121,7 @@ TEST(QuestionsReport, HasColumnsForAWholeRun) {
   EXPECT_THAT(QuestionsReport({wrong, entry}), Not(HasSubstr("training")));
   const auto json = QuestionsJson({wrong, entry}, terms);
   ASSERT_TRUE(json.ok()) << json.status();
-  EXPECT_EQ((*json)["questions"][1]["training"],
-            TrainingJson(*TrainingOf(terms, RunAnswer(), RunQuestion())));
+  EXPECT_EQ((*json)["questions"][1]["training"], TrainingJson(*TrainingOf(terms, RunAnswer())));
   EXPECT_FALSE((*QuestionsJson({entry}))["questions"][0].contains("training"));
 }
 
@@ -135,13 +131,12 @@ TEST(TrainingTitles, MatchTheCells) {
         TrainingTerms{.node_mtbf_s = 36000}, TrainingTerms{.tokens = 1e9, .price_per_gpu_hour = 2},
         TrainingTerms{.price_per_gpu_hour = 2, .node_mtbf_s = 1}}) {
     const std::size_t count = TrainingTitles(terms).size();
-    EXPECT_EQ(TrainingCells(terms, TrainingOf(terms, RunAnswer(), RunQuestion())).size(), count);
+    EXPECT_EQ(TrainingCells(terms, TrainingOf(terms, RunAnswer())).size(), count);
     EXPECT_EQ(TrainingCells(terms, std::nullopt), std::vector<std::string>(count, "-"));
   }
-  EXPECT_THAT(
-      TrainingCells({.price_per_gpu_hour = 2, .node_mtbf_s = 1},
-                    TrainingOf({.price_per_gpu_hour = 2, .node_mtbf_s = 1e-3}, RunAnswer(), RunQuestion())),
-      ElementsAre("960", "no progress"));
+  EXPECT_THAT(TrainingCells({.price_per_gpu_hour = 2, .node_mtbf_s = 1},
+                            TrainingOf({.price_per_gpu_hour = 2, .node_mtbf_s = 1e-3}, RunAnswer())),
+              ElementsAre("960", "no progress"));
 }
 
 TEST(TokensText, ChoosesAUnit) {

@@ -11,14 +11,16 @@
 #include "cli/client/study_names.h"
 #include "cli/input/option_values.h"
 #include "cli/report/evidence.h"
-#include "cli/report/results_json.h"
-#include "cli/study/saved_report.h"
 #include "cli/train/checkpoint_run.h"
 #include "google/protobuf/text_format.h"
+#include "proto/answer/answer_file.h"
+#include "proto/answer/answer_json.h"
 #include "proto/rank_messages.h"
 #include "proto/rpc/address.h"
 #include "server/names/names.h"
 #include "server/portable/study_file.h"
+#include "server/report/report_json.h"
+#include "server/report/study_report.h"
 #include "server/studies/search_problem.h"
 #include "tests/fuzz/targets/fuzz_target.h"
 #include "tests/support/temp_dir.h"
@@ -120,11 +122,18 @@ void FuzzSearchSpec(std::string_view input) {
 }
 
 void FuzzSearchAnswer(std::string_view input) {
-  CheckStatus(cli::ParseSearchJson(std::string(input)).status());
+  const auto file = ReadAnswerFile(input);
+  if (CheckStatus(file.status()) && CheckStatus(file->lacks)) CheckStatus(AnswerJson(file->answer).status());
 }
-void FuzzEvidence(std::string_view input) { CheckStatus(cli::ParseEvidence(std::string(input)).status()); }
+void FuzzEvidence(std::string_view input) {
+  const auto file = ReadAnswerFile(input);
+  if (CheckStatus(file.status())) CheckStatus(cli::EvidenceOf(*file).status());
+}
 void FuzzSavedReport(std::string_view input) {
-  CheckStatus(cli::ReportOfAnswer(std::string(input)).status());
+  auto file = ReadAnswerFile(input);
+  if (!CheckStatus(file.status()) || !CheckStatus(file->lacks)) return;
+  const auto report = server::ReportOf(std::move(file->answer));
+  if (CheckStatus(report.status())) CheckStatus(server::PageOf(*report).status());
 }
 void FuzzManifestRun(std::string_view input) {
   CheckStatus(cli::ParseManifestRun(std::string(input)).status());

@@ -137,14 +137,5 @@ TEST(CountsConvert, AllFields) {
   EXPECT_EQ(message.rejected().at("out_of_memory"), 2);
 }
 
-TEST(Provenance, SliceLeavesThePlanPredicted) {
-  v1::Candidate candidate;
-  EXPECT_EQ(Provenance(candidate), "predicted");
-  candidate.mutable_measured()->set_slice(true);
-  EXPECT_EQ(Provenance(candidate), "predicted");
-  candidate.mutable_measured()->set_slice(false);
-  EXPECT_EQ(Provenance(candidate), "measured");
-}
-
 }  // namespace
 }  // namespace autocfg

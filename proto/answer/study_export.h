@@ -7,9 +7,6 @@
 
 namespace autocfg {
 
-// Returns the time that a candidate is ranked by: its median if it was measured as a whole, else predicted.
-double RankedSeconds(const v1::Candidate& candidate);
-
 // `runner_up`: the next best plan; null: none. `emulated`: measurements are those of the paced device. The
 // name of the study is not set.
 ExportEvidence EvidenceFor(const v1::Candidate& best, const v1::Candidate* runner_up, bool emulated);

@@ -1,28 +1,16 @@
-#include "proto/convert/export_convert.h"
+#include "proto/answer/study_export.h"
 
 #include "base/status_macros.h"
 #include "fmt/format.h"
+#include "proto/answer/answer.h"
 #include "proto/convert/spec_convert.h"
 
 namespace autocfg {
-namespace {
-
-// As a plan is ranked: its measurement, unless only one rank of it was measured.
-bool IsMeasured(const v1::Candidate& candidate) {
-  return candidate.has_measured() && !candidate.measured().slice();
-}
-
-}  // namespace
-
-double RankedSeconds(const v1::Candidate& candidate) {
-  return IsMeasured(candidate) ? candidate.measured().median_step_time_s()
-                               : candidate.predicted().step_time_s();
-}
 
 ExportEvidence EvidenceFor(const v1::Candidate& best, const v1::Candidate* runner_up, bool emulated) {
   const v1::Prediction& predicted = best.predicted();
   ExportEvidence evidence;
-  evidence.measured = IsMeasured(best);
+  evidence.measured = MeasuredWhole(best);
   evidence.emulated = evidence.measured && emulated;
   evidence.step_time_s = RankedSeconds(best);
   evidence.engine = "autocfg";

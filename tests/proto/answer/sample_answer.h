@@ -4,15 +4,15 @@
 #include <string>
 
 #include "autocfg/v1/study_service.pb.h"
-#include "cli/report/results_json.h"
+#include "proto/answer/answer_json.h"
 #include "proto/convert/spec_convert.h"
 #include "search/plan/plan_text.h"
 
 namespace autocfg::test {
 
 // Returns the inputs of a search on two ranks of this machine.
-inline cli::SearchQuestion Question() {
-  cli::SearchQuestion question;
+inline SearchQuestion Question() {
+  SearchQuestion question;
   question.model.name = "mine";
   question.model.layers = 4;
   question.model.hidden = 64;
