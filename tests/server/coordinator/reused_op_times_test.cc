@@ -131,7 +131,7 @@ TEST_F(ReusedOpTimes, SamePlansAreMeasuredOnceUnlessFresh) {
   of_second.set_study(second.name());
   v1::GetReportResponse report;
   ASSERT_TRUE(Call(studies_, &v1::StudyService::Stub::GetReport, of_second, &report).ok());
-  EXPECT_THAT(report.page(), testing::HasSubstr(fmt::format("\"trials_reused\":{}", reused.size())));
+  EXPECT_THAT(report.page(), testing::HasSubstr(fmt::format("\"reused_trials\":{}", reused.size())));
   EXPECT_EQ(Decision(second), Decision(first));
 
   v1::SearchSpec spec = GpuSpec();
