@@ -284,12 +284,11 @@ absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text) {
   return *plan;
 }
 
-absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& workload,
-                                       std::int64_t max_ranks, const ParallelPlan& plan) {
-  if (auto status = CheckLegal({model, workload, plan}, max_ranks); !status.ok()) return OfOption(status);
-  const ParallelPlan canonical = Canonical(plan);
+absl::StatusOr<ParallelPlan> CheckPlan(const RunView& run, std::int64_t max_ranks) {
+  if (auto status = CheckLegal(run, max_ranks); !status.ok()) return OfOption(status);
+  const ParallelPlan canonical = Canonical(run.plan);
   if (auto status = CheckEngineSupports(canonical); !status.ok())
-    return Where(fmt::format("plan {}", ShortPlanText(plan)), status, "plan");
+    return Where(fmt::format("plan {}", ShortPlanText(run.plan)), status, "plan");
   return canonical;
 }
 

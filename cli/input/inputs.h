@@ -15,9 +15,7 @@
 #include "proto/answer/answer_file.h"
 #include "search/plan/cluster/cluster_spec.h"
 #include "search/plan/cluster/engine_device.h"
-#include "search/plan/model_spec.h"
-#include "search/plan/parallel_plan.h"
-#include "search/plan/workload.h"
+#include "search/plan/run_view.h"
 #include "search/space/search_space.h"
 
 namespace autocfg::cli {
@@ -64,12 +62,12 @@ absl::StatusOr<Precision> LoadPrecision(const std::string& text);
 absl::StatusOr<Precision> LoadGpuPrecision(const std::string& text);
 // Parses a precision for the dry device: any of the four; fp32 if empty.
 absl::StatusOr<Precision> LoadPlannedPrecision(const std::string& text);
+
 // LoadPlan parses the text form or a JSON object. CheckPlan returns the plan complete and in canonical form,
 // if the engine runs it for this model and workload on at most `max_ranks` ranks. An illegal plan is
 // InvalidArgument with the reason.
 absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text);
-absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& workload,
-                                       std::int64_t max_ranks, const ParallelPlan& plan);
+absl::StatusOr<ParallelPlan> CheckPlan(const RunView& run, std::int64_t max_ranks);
 
 // Returns true if --device leaves the choice of the device to this program: it is auto, or empty.
 bool IsAutoDevice(std::string_view text);

@@ -196,8 +196,7 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* all, SearchRe
   question.device = device.engine;
   question.notes.insert(question.notes.end(), device.notes.begin(), device.notes.end());
   AUTOCFG_ASSIGN_OR_RETURN(const auto engine, LoadEngine(args, pool, request));
-  const bool described = IsDescribed(question);
-  if (!described) {
+  if (!IsDescribed(question)) {
     const bool local_gpus = question.cluster.local && UsesGpus(device.engine);
     cluster = pooled            ? PoolCluster(*pool, device, args.cluster)
               : local_gpus      ? LoadCluster(args.cluster, device.machine)
@@ -210,9 +209,9 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* all, SearchRe
     AUTOCFG_RETURN_IF_ERROR(runs_in.status());
   }
   question.cluster.engine = engine;
-  const auto resolved =
-      ResolveDefaults("", args.precision, described ? DeviceTimes::kPredicted : DeviceTimes::kMeasured,
-                      question.cluster, question.notes);
+  const auto resolved = ResolveDefaults(
+      "", args.precision, DeviceTimesOfSearch(question.cluster, question.device, question.predict_only),
+      question.cluster, question.notes);
   if (!resolved.ok()) return OfOption(resolved.status(), args.cluster);
   precision = *resolved;
   if (pool != nullptr) {
@@ -324,7 +323,8 @@ absl::StatusOr<AxisValues> LoadSpaceOf(const SearchArgs& args, SearchRequest& re
 }  // namespace
 
 bool IsDescribed(const SearchQuestion& question) {
-  return IsEmulated(question.device) || (question.predict_only && !question.cluster.local);
+  return DeviceTimesOfSearch(question.cluster, question.device, question.predict_only) ==
+         DeviceTimes::kPredicted;
 }
 
 absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPool* pool) {

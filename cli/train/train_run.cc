@@ -87,7 +87,7 @@ absl::StatusOr<Precision> LoadRunPrecision(const TrainArgs& args, const std::opt
   const std::string name = of_input ? std::string(Name(input->workload.precision)) : args.precision;
   switch (run.device) {
     case EngineDevice::kPaced: {
-      const auto precision = ResolveDefaults("", name, DeviceTimes::kPredicted, *run.emulated, run.notes);
+      auto precision = ResolveDefaults("", name, DeviceTimes::kPredicted, *run.emulated, run.notes);
       if (!precision.ok()) return OfOption(precision.status());
       return precision;
     }
@@ -186,7 +186,7 @@ absl::Status ResolvePlan(TrainRun& run) {
   const Workload& workload = run.what.workload;
   ParallelPlan& plan = run.what.plan;
   const std::int64_t ranks = run.emulated ? RankCount(*run.emulated) : kMaxSize;
-  AUTOCFG_ASSIGN_OR_RETURN(const auto checked, CheckPlan(model, workload, ranks, plan));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto checked, CheckPlan({model, workload, plan}, ranks));
   const bool automatic = checked.split == SplitMode::kAuto;
   for (const auto& note : Notes(plan)) run.notes.push_back(note);
   CostModel costs({model, workload, run.emulated.value_or(ClusterSpec{})}, run.times);

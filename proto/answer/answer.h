@@ -30,7 +30,8 @@ struct SearchAnswer {
   v1::Recommendation found;  // with the name and the usage of its study
 };
 
-// Returns whether all ranks of the plan ran. The time of a slice is no step time of the plan.
+// Returns whether the plan was measured with all its ranks. A slice runs one rank alone, so its time is not
+// that of a step.
 bool MeasuredWhole(const v1::Candidate& candidate);
 
 // Returns the time that a candidate is ranked by: its median if it was measured as a whole, else predicted.
@@ -65,8 +66,8 @@ inline constexpr double kPredictionsTellApart = 0.03;
 // The runners-up whose predicted times are too close to that of the best plan to say which is faster.
 struct PredictionTies {
   int count = 0;
-  // Of them, the one that leaves the most memory free, if it leaves more than the best plan by at least
-  // kMuchMoreFree of a rank's memory: the choice if something else than predicted needs memory too.
+  // The one of these that leaves the most memory free: the choice if something needs memory that is not
+  // predicted. Null unless it leaves kMuchMoreFree of a rank's memory more than the best plan.
   const v1::Candidate* roomier = nullptr;  // points into the answer
 };
 inline constexpr double kMuchMoreFree = 0.02;

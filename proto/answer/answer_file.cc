@@ -241,7 +241,8 @@ void ReadAnswer(const Json& json, AnswerFile& file) {
   v1::Recommendation& found = file.answer.found;
   ReadCandidate(best, *found.mutable_best());
   const Part whole(json, "", file.lacks);
-  if (!whole.Has("counts") && !whole.Has("search")) whole.Fail("the file is no answer of a search");
+  if (!whole.Has("counts") && !whole.Has("search"))
+    whole.Fail("the file does not hold the answer of a search");
   file.lacks.Update(file.best_lacks);
   ReadQuestion(whole, file.best, file.lacks, file.answer.question);
   if (best.Has("measured") && best.Object("measured").At("emulated") == true)

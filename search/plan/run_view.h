@@ -11,7 +11,7 @@ namespace autocfg {
 // By reference, as a parameter: valid while what it was made of is.
 struct RunView {
   RunView(const ModelSpec& m, const Workload& w, const ParallelPlan& p) : model(m), workload(w), plan(p) {}
-  // Of anything that has these three, such as a PlannedRun.
+  // Views anything with these three members, such as a PlannedRun.
   template <typename Run>
   requires requires(const Run& run) { RunView(run.model, run.workload, run.plan); }
   RunView(const Run& run)
@@ -19,7 +19,7 @@ struct RunView {
 
   const ModelSpec& model;
   const Workload& workload;
-  const ParallelPlan& plan;  // legal and resolved
+  const ParallelPlan& plan;
 };
 
 }  // namespace autocfg

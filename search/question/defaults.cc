@@ -47,6 +47,11 @@ std::string CalibratedEngineNote(const ClusterSpec& cluster) {
 
 }  // namespace
 
+DeviceTimes DeviceTimesOfSearch(const ClusterSpec& cluster, EngineDevice device, bool predict_only) {
+  const bool predicted = IsEmulated(device) || (predict_only && !cluster.local);
+  return predicted ? DeviceTimes::kPredicted : DeviceTimes::kMeasured;
+}
+
 absl::StatusOr<Precision> ResolveDefaults(std::string_view engine, std::string_view precision,
                                           DeviceTimes times, ClusterSpec& cluster,
                                           std::vector<std::string>& notes) {

@@ -8,12 +8,17 @@
 
 #include "absl/status/statusor.h"
 #include "search/plan/cluster/cluster_spec.h"
+#include "search/plan/cluster/engine_device.h"
 #include "search/plan/precision.h"
 
 namespace autocfg {
 
 // Whether the cluster's devices are measured, or predicted from their figures.
 enum class DeviceTimes { kMeasured, kPredicted };
+
+// Returns that of a search: the devices of a described cluster are predicted if the search measures nothing,
+// or emulates them on `device`.
+DeviceTimes DeviceTimesOfSearch(const ClusterSpec& cluster, EngineDevice device, bool predict_only);
 
 // Sets the engine (empty: it stays) and the figures that a described cluster lacks: all if devices are
 // predicted (AssumeTypicalFigures), else those of links alone. Returns the precision; if it is empty, bf16,

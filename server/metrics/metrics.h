@@ -10,7 +10,7 @@
 #include "grpcpp/support/server_interceptor.h"
 #include "grpcpp/support/status_code_enum.h"
 #include "prometheus/metric_family.h"
-#include "server/store/store.h"
+#include "server/store/records.h"
 
 namespace autocfg::server {
 

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "server/store/store.h"
+#include "server/store/records.h"
 
 namespace autocfg::server {
 

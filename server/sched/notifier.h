@@ -10,7 +10,7 @@
 #include <map>
 #include <mutex>
 
-#include "server/store/store.h"
+#include "server/store/records.h"
 
 namespace autocfg::server {
 

@@ -14,7 +14,7 @@
 
 #include "absl/time/time.h"
 #include "server/sched/parked_calls.h"
-#include "server/store/store.h"
+#include "server/store/records.h"
 
 namespace autocfg::server {
 

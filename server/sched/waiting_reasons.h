@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "server/sched/parked_calls.h"
-#include "server/store/store.h"
+#include "server/store/records.h"
 
 namespace autocfg::server {
 

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "google/protobuf/message_lite.h"
-#include "server/store/store.h"
+#include "server/store/records.h"
 
 namespace autocfg::server {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "autocfg/v1/worker_service.pb.h"
-#include "server/store/store.h"
+#include "server/store/records.h"
 
 namespace autocfg::server {
 

@@ -115,7 +115,7 @@ class Query {
     return *this;
   }
 
-  // Returns the next row; no value: there are no more.
+  // Returns the next row, or nothing after the last one.
   std::optional<Row> Next() {
     if (!bound_) Fail("columns are read without values for");
     if (statement_.isDone() || !statement_.executeStep()) return std::nullopt;
@@ -124,7 +124,7 @@ class Query {
   // Returns the next row, which exists.
   Row One() {
     if (std::optional<Row> row = Next()) return *std::move(row);
-    Fail("columns are missing, for there is no row of");
+    Fail("columns are expected, but no row came of");
   }
   // Returns the remaining rows.
   std::vector<Row> All() {

@@ -245,12 +245,10 @@ absl::Status ReadClusterAndWorkload(const v1::SearchSpec& spec, SearchProblem& p
   problem.fresh = spec.fresh();
   AUTOCFG_ASSIGN_OR_RETURN(problem.device, MeasuringDevice(spec));
   problem.machine_ranks = spec.machine_ranks();
-  const bool predicted =
-      IsEmulated(problem.device) || (problem.options.predict_only && !problem.cluster.local);
+  const DeviceTimes times =
+      DeviceTimesOfSearch(problem.cluster, problem.device, problem.options.predict_only);
   std::vector<std::string> notes;  // the client makes its own
-  const auto precision =
-      ResolveDefaults("", spec.workload().precision(),
-                      predicted ? DeviceTimes::kPredicted : DeviceTimes::kMeasured, problem.cluster, notes);
+  const auto precision = ResolveDefaults("", spec.workload().precision(), times, problem.cluster, notes);
   if (!precision.ok()) return In("workload", precision.status());
   v1::Workload message = spec.workload();
   if (message.seq_len() == 0) message.set_seq_len(problem.model.max_seq_len);

@@ -162,7 +162,7 @@ TEST(ReportVerb, NamesWhatAFileLacks) {
         j.erase("counts");
         j.erase("search");
       },
-      "is no answer of a search");
+      "does not hold the answer of a search");
   refused([](auto& j) { j["best"] = nullptr; }, "found no plan that fits");
   refused([](auto& j) { j["best"].erase("predicted"); }, "best: predicted: ");
   refused([](auto& j) { j["best"]["predicted"].erase("step_time_low_s"); },

@@ -73,9 +73,9 @@ absl::Status Store::EnqueueCalibration(std::int64_t study, const v1::Job& given,
     const std::optional<v1::Study> owner = impl_->FindStudy(study);
     if (!owner) return impl_->StudyNotFound(study);
     if (impl_->ReadCalibration(study, /*partial=*/false)) return absl::OkStatus();
-    // Its result was dropped, or its workers disappeared: it is queued again.
     const auto state =
         impl_->Find<v1::TrialState>("SELECT state FROM jobs WHERE study = ? AND trial = 0", study);
+    // Measured: the result was dropped. Lost: its workers disappeared. Both are queued again.
     if (state && state != v1::TRIAL_STATE_MEASURED && state != v1::TRIAL_STATE_LOST) return absl::OkStatus();
     if (IsEnd(owner->state())) return TakesNone(*owner);
     v1::Job job = given;

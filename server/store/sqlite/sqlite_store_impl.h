@@ -185,7 +185,7 @@ class Store::Impl {
                    const std::string& source);
   void CancelOpenJobs(std::int64_t study);
   static absl::Status CheckJob(const v1::Job& job, std::int64_t max_attempts);
-  // Queues a job; one that is there already, with all attempts again.
+  // Queues a job. A calibration (trial 0) that is there already is queued again, with all its attempts.
   void QueueJob(std::int64_t study, std::int64_t trial, const v1::Job& job, std::int64_t max_attempts);
   absl::Status SessionStatus(const WorkerSession& session);  // implements CheckSession
   std::optional<std::int64_t> LastEpoch(const std::string& worker);

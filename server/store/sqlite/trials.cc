@@ -77,16 +77,19 @@ std::optional<v1::Trial> Store::Impl::FindTrial(std::int64_t study, std::int64_t
 
 void Store::Impl::QueueJob(std::int64_t study, std::int64_t trial, const v1::Job& job,
                            std::int64_t max_attempts) {
-  Execute(
-      R"sql(
-        INSERT INTO jobs
-          (study, trial, ranks, state, max_attempts, job, device, fewer_ranks, avoids_trial, engine, limit_s)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        ON CONFLICT DO UPDATE SET ranks = excluded.ranks, state = excluded.state, message = '', losses = 0,
-            max_attempts = excluded.max_attempts, job = excluded.job, device = excluded.device,
-            fewer_ranks = excluded.fewer_ranks, limit_s = excluded.limit_s)sql",
-      study, trial, job.ranks(), v1::TRIAL_STATE_QUEUED, max_attempts, job, job.device(), job.fewer_ranks(),
-      job.avoids_trial(), job.engine(), job.time_limit_s());
+  constexpr std::string_view kInsert = R"sql(
+    INSERT INTO jobs
+      (study, trial, ranks, state, max_attempts, job, device, fewer_ranks, avoids_trial, engine, limit_s)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    )sql";
+  constexpr std::string_view kAgain = R"sql(
+    ON CONFLICT (study, trial) DO UPDATE
+    SET ranks = excluded.ranks, state = excluded.state, message = '', losses = 0,
+        max_attempts = excluded.max_attempts, job = excluded.job, device = excluded.device,
+        fewer_ranks = excluded.fewer_ranks, limit_s = excluded.limit_s)sql";
+  Execute(fmt::format("{}{}", kInsert, trial == 0 ? kAgain : ""), study, trial, job.ranks(),
+          v1::TRIAL_STATE_QUEUED, max_attempts, job, job.device(), job.fewer_ranks(), job.avoids_trial(),
+          job.engine(), job.time_limit_s());
   change_.work = true;
 }
 

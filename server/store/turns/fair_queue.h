@@ -13,7 +13,7 @@
 
 #include "SQLiteCpp/Database.h"
 #include "server/store/query.h"
-#include "server/store/store.h"
+#include "server/store/records.h"
 #include "server/store/turns/fair_share.h"
 
 namespace autocfg::server {

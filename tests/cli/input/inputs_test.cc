@@ -219,11 +219,11 @@ TEST(LoadPlan, TextAndJson) {
 TEST(CheckPlan, GivesTheReasonForIllegalPlans) {
   const auto model = LoadModel("gpt2-tiny", 0);
   const Workload workload{8, 64, *ParsePrecision("fp32")};
-  const auto status = CheckPlan(*model, workload, 1 << 20, *LoadPlan("tp=8")).status();
+  const auto status = CheckPlan({*model, workload, *LoadPlan("tp=8")}, 1 << 20).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   ExpectSays(status, {"tp=8", "heads"});
-  EXPECT_TRUE(CheckPlan(*model, workload, 2, *LoadPlan("tp=2")).ok());
-  EXPECT_TRUE(absl::IsInvalidArgument(CheckPlan(*model, workload, 2, *LoadPlan("tp=4")).status()))
+  EXPECT_TRUE(CheckPlan({*model, workload, *LoadPlan("tp=2")}, 2).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckPlan({*model, workload, *LoadPlan("tp=4")}, 2).status()))
       << "more ranks than there are";
 }
 
@@ -232,7 +232,7 @@ TEST(CheckPlan, AcceptsWhatTheEngineRuns) {
   const Workload workload{8, 64, *ParsePrecision("fp32")};
   for (const char* text : {"pp=2,vpp=2,mbs=1", "pp=2,split=1+3", "pp=2,split=auto", "recompute=full:1",
                            "attention=unfused", "attention=unfused,recompute=selective"}) {
-    const auto plan = CheckPlan(*model, workload, 8, *LoadPlan(text));
+    const auto plan = CheckPlan({*model, workload, *LoadPlan(text)}, 8);
     EXPECT_TRUE(plan.ok()) << text << ": " << plan.status();
   }
 }

@@ -13,6 +13,7 @@
 #include "proto/convert/breakdown_convert.h"
 #include "proto/convert/spec_convert.h"
 #include "search/plan/plan_text.h"
+#include "tests/proto/answer/sample_answer.h"
 
 namespace autocfg::cli {
 namespace {
@@ -155,30 +156,13 @@ TEST(Evidence, TableOfTrialsHasTheColumnsThatAreNotZero) {
   EXPECT_EQ(PartsOfTrials(std::vector{trials[1]}), "");
 }
 
-SearchQuestion EvidenceQuestion() {
-  SearchQuestion question;
-  question.model.name = "mine";
-  question.model.layers = 4;
-  question.model.hidden = 64;
-  question.model.heads = 4;
-  question.model.vocab = 512;
-  FillDefaults(question.model, 32);
-  question.cluster.local = true;
-  NodeGroup group;
-  group.device.memory_bytes = 1 << 30;
-  group.gpus_per_node = 2;
-  question.cluster.groups.push_back(group);
-  question.workload = {16, 32, *ParsePrecision("fp32")};
-  return question;
-}
-
 nlohmann::ordered_json BestJson(const v1::Trial& trial) {
   v1::Recommendation answer;
   answer.mutable_best()->set_plan_text(trial.plan_text());
   *answer.mutable_best()->mutable_plan() = trial.plan();
   *answer.mutable_best()->mutable_predicted() = trial.predicted();
   if (trial.has_measured()) *answer.mutable_best()->mutable_measured() = trial.measured();
-  const auto json = AnswerJson({EvidenceQuestion(), answer});
+  const auto json = AnswerJson({test::Question(), answer});
   EXPECT_TRUE(json.ok()) << json.status();
   return *json;
 }

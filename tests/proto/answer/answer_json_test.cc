@@ -124,7 +124,7 @@ TEST(ReadAnswerFile, NamesWhatAWholeAnswerLacks) {
   EXPECT_EQ(file->best_lacks.message(),
             "best: predicted: it is not an object; give a file that autocfg search --output wrote");
   EXPECT_EQ(file->lacks.message(),
-            "the file is no answer of a search; give a file that autocfg search --output wrote");
+            "the file does not hold the answer of a search; give a file that autocfg search --output wrote");
   cut["best"]["predicted"]["step_time_s"] = 0.5;
   file = ReadAnswerFile(cut.dump());
   EXPECT_EQ(file->answer.found.best().predicted().step_time_s(), 0.5) << "although the rest is missing";
