@@ -194,8 +194,7 @@ BENCHMARK(BM_CreateSearch)->Unit(benchmark::kMillisecond);
 // Searches by prediction alone, with op times that need no calibration: finds the plans that fit and predicts
 // them. Items are the plans that got a time.
 void BM_PredictSearch(benchmark::State& state) {
-  SearchOptions options{.predict_only = true};
-  options.threads = static_cast<int>(state.range(0));
+  const SearchOptions options{.predict_only = true};
   const KnownOpTimes known{std::make_shared<const NominalTimes>(), 0};
   std::int64_t evaluated = 0;
   for (auto _ : state) {
@@ -208,12 +207,12 @@ void BM_PredictSearch(benchmark::State& state) {
   }
   state.SetItemsProcessed(evaluated * state.iterations());
 }
-BENCHMARK(BM_PredictSearch)->Arg(1)->Arg(2)->ArgName("threads")->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_PredictSearch)->Unit(benchmark::kMillisecond);
 
 // Answers a search by prediction on a preset cluster, every option open: enumerates the plans, finds those
 // that fit, and answers with the best one, ten runners-up, what matters most and the front of time against
 // memory. Items are the plans evaluated: their legality, memory and time (or a lower bound that rules them
-// out) are known. One thread, so that the rate is that of one core.
+// out) are known.
 void BM_AnswerSearch(benchmark::State& state, const std::string& model_name,
                      const std::string& cluster_name) {
   const ModelSpec model = *ModelPreset(model_name);

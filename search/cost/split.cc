@@ -27,7 +27,7 @@ std::int64_t ChunkLayers(std::int64_t layers, std::int64_t chunks, std::int64_t 
 
 class Balancer {
  public:
-  // Refers to `parts`, and to `plan`, of which the number of recomputed layers may change.
+  // Refers to `plan` and `parts`.
   Balancer(const ModelSpec& model, const ParallelPlan& plan, const BlockCosts& parts, double host_op_s)
       : plan_(plan),
         parts_(parts),
@@ -208,18 +208,15 @@ bool AllLayersRecompute(const ParallelPlan& plan, std::int64_t most) {
 }  // namespace
 
 ParallelPlan ResolveSplit(CostModel& costs, const ParallelPlan& plan) {
-  const ModelSpec& model = costs.model();
-  if (plan.split != SplitMode::kAuto) {
-    ParallelPlan resolved = plan;
-    const std::int64_t most = plan.split == SplitMode::kEven
-                                  ? model.layers / StageCount(plan)
-                                  : *std::max_element(plan.split_layers.begin(), plan.split_layers.end());
-    if (AllLayersRecompute(plan, most)) resolved.recompute_layers = 0;
+  ParallelPlan resolved = plan;
+  if (plan.split == SplitMode::kAuto) {
+    static_cast<StageOptions&>(resolved) = BalancedStages(costs, plan);
     return resolved;
   }
-  ParallelPlan resolved = plan;
-  BalanceSplits(costs, plan, std::span(&plan.recompute_layers, 1),
-                [&](const StageOptions& stage) { static_cast<StageOptions&>(resolved) = stage; });
+  const std::int64_t most = plan.split == SplitMode::kEven
+                                ? costs.model().layers / StageCount(plan)
+                                : *std::max_element(plan.split_layers.begin(), plan.split_layers.end());
+  if (AllLayersRecompute(plan, most)) resolved.recompute_layers = 0;
   return resolved;
 }
 
@@ -237,27 +234,21 @@ ParallelPlan ResolveToFaster(CostModel& costs, const ParallelPlan& plan,
   return of_even.step_time_s < of_balanced.step_time_s ? even : resolved;
 }
 
-void BalanceSplits(CostModel& costs, const ParallelPlan& plan, std::span<const std::int64_t> recompute_layers,
-                   const std::function<void(const StageOptions&)>& visit) {
+StageOptions BalancedStages(CostModel& costs, const ParallelPlan& plan) {
   const std::int64_t layers = costs.model().layers, stages = StageCount(plan);
   if (layers < stages) {
     throw std::logic_error(
         fmt::format("{} layers cannot be split over {} stages: the plan is not legal", layers, stages));
   }
-  ParallelPlan recomputing = plan;
-  const Balancer balancer(costs.model(), recomputing, costs.BlocksOf(plan), costs.host_op_s());
-  StageOptions resolved = plan.stage();
-  for (const std::int64_t of_stage : recompute_layers) {
-    recomputing.recompute_layers = resolved.recompute_layers = of_stage;
-    balancer.Balance(resolved.split_layers);
-    const bool even = resolved.split_layers.empty();
-    const std::int64_t most =
-        even ? layers / stages
-             : *std::max_element(resolved.split_layers.begin(), resolved.split_layers.end());
-    if (AllLayersRecompute(recomputing, most)) resolved.recompute_layers = 0;
-    resolved.split = even ? SplitMode::kEven : SplitMode::kExplicit;
-    visit(resolved);
-  }
+  StageOptions balanced = plan.stage();
+  Balancer(costs.model(), plan, costs.BlocksOf(plan), costs.host_op_s()).Balance(balanced.split_layers);
+  const bool even = balanced.split_layers.empty();
+  const std::int64_t most =
+      even ? layers / stages
+           : *std::max_element(balanced.split_layers.begin(), balanced.split_layers.end());
+  if (AllLayersRecompute(plan, most)) balanced.recompute_layers = 0;
+  balanced.split = even ? SplitMode::kEven : SplitMode::kExplicit;
+  return balanced;
 }
 
 }  // namespace autocfg

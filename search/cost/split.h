@@ -2,9 +2,7 @@
 // object per thread.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <span>
 
 #include "search/cost/cost_model.h"
 #include "search/plan/parallel_plan.h"
@@ -35,9 +33,7 @@ ParallelPlan ResolveSplit(CostModel& costs, const ParallelPlan& plan);
 ParallelPlan ResolveToFaster(CostModel& costs, const ParallelPlan& plan,
                              const std::function<Prediction(const ParallelPlan&)>& predict);
 
-// Does what ResolveSplit does for plans with split=auto that differ in the number of recomputed layers alone,
-// which `plan` does not say: calls visit(stage options) for each of them, in order.
-void BalanceSplits(CostModel& costs, const ParallelPlan& plan, std::span<const std::int64_t> recompute_layers,
-                   const std::function<void(const StageOptions&)>& visit);
+// Returns the stage options of ResolveSplit for a plan with split=auto.
+StageOptions BalancedStages(CostModel& costs, const ParallelPlan& plan);
 
 }  // namespace autocfg

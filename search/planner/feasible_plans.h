@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/ordered_tasks.h"
 #include "search/cost/cost_model.h"
 #include "search/planner/planning.h"
 #include "search/planner/plans/plan_table.h"
@@ -76,15 +75,13 @@ using VisitRejected = std::function<bool(const ParallelPlan&, std::optional<Ille
 
 // Returns the legal plans of `space` of which some choice of the derived options has a worst rank whose arena
 // takes at most `arena_bytes`. A derived depth of recompute is the least one that fits: more only adds work.
-// `costs` resolves split=auto; threads other than the calling one use copies. If a named split=auto gives a
-// split that the space enumerates anyway, the plan is a duplicate: it is dropped and not counted.
-// enumerated = illegal + out_of_memory + plans. Ends early, with what was found, when the budget is used up.
-// Cancelled once `watch` says no. Slower with `rejected`, since illegal plans are else counted many at once,
-// and since one thread does all. The result is the same for any number of threads.
+// `costs` resolves split=auto. If a named split=auto gives a split that the space enumerates anyway, the plan
+// is a duplicate: it is dropped and not counted. enumerated = illegal + out_of_memory + plans. Ends early,
+// with what was found, when the budget is used up. Cancelled once `watch` says no. Slower with `rejected`,
+// since illegal plans are else counted many at once.
 absl::StatusOr<FeasiblePlans> FindFeasiblePlans(const SearchSpace& space, CostModel& costs,
                                                 std::int64_t arena_bytes, const PlanningBudget& budget = {},
                                                 const PlanningWatch& watch = {},
-                                                const VisitRejected& rejected = {},
-                                                const base::TaskThreads& threads = {});
+                                                const VisitRejected& rejected = {});
 
 }  // namespace autocfg

@@ -18,8 +18,7 @@ struct PlanningProgress {
   std::int64_t fit = 0;         // of these, the plans that fit in memory
 };
 
-// Decides whether planning goes on. Asked every few milliseconds, on the thread that asked for the plan. Once
-// it says no, all threads that plan end within as much. An empty function lets it go on.
+// Decides whether planning goes on. Asked every few milliseconds. An empty function lets it go on.
 using PlanningWatch = std::function<bool(const PlanningProgress&)>;
 
 // The error of planning whose watch said no: Cancelled, with how far it came.
@@ -29,11 +28,12 @@ absl::Status PlanningStopped(const PlanningProgress& progress);
 // work on a plan grows with its stages.
 class WatchPace {
  public:
-  // Counts the plan. Returns whether to ask before it: at the first plan, then every few milliseconds.
-  bool Due(const ParallelPlan& plan) {
+  // Counts so many plans with as many stages as this one. Returns whether to ask before them: at the first
+  // plan, then every few milliseconds.
+  bool Due(const ParallelPlan& plan, std::size_t plans = 1) {
     const bool due = PlansLeft(plan) == 0;
     if (due) Looked();
-    Passed(plan, 1);
+    Passed(plan, static_cast<std::int64_t>(plans));
     return due;
   }
 

@@ -166,7 +166,7 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
   // Where nothing is measured, most plans need no time.
   const bool lazy = s.options.predict_only && s.costs->knows_every_op();
   absl::StatusOr<TimedPlans> timed =
-      PredictTimes(*s.costs, s.feasible, s.watch, s.Threads(), lazy ? &s.times : nullptr);
+      PredictTimes(*s.costs, s.feasible, s.watch, lazy ? &s.times : nullptr);
   absl::Status status = timed.status();
   // The front is part of most answers, and its times may take long: here the watch is asked.
   if (status.ok()) status = s.times.TimeFront(*s.costs, s.feasible, s.space, s.watch);
@@ -307,7 +307,6 @@ std::int64_t SearchLoop::PlansLeft() const {
              : s.strategy->PlansLeft(s.candidates, RecalibratedChances(s));
 }
 
-double SearchLoop::HelperCpuSeconds() const { return state_->helper_cpu_s; }
 
 std::int64_t SearchLoop::TrialsLeft() const {
   const SearchState& s = *state_;

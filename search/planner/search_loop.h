@@ -47,9 +47,6 @@ struct SearchOptions {
   double memory_margin = 0;  // as of CostModel
   std::uint64_t seed = 1;
   PlanningBudget budget = {};
-  // Of planning: the result does not depend on them.
-  int threads = 1;
-  double (*thread_cpu_seconds)() = nullptr;  // of the calling thread; null: HelperCpuSeconds stays 0
 };
 
 // Returns the space that a search with these options goes through. If the cluster's engine is a training
@@ -185,9 +182,6 @@ class SearchLoop {
 
   // Returns the legal plan that needs the least memory, even if it does not fit.
   std::optional<ParallelPlan> Smallest() const;
-
-  // Returns the CPU seconds of planning on other threads than that of the caller.
-  double HelperCpuSeconds() const;
 
   // Returns an upper estimate of the trials still to come.
   std::int64_t TrialsLeft() const;

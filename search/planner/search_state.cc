@@ -42,8 +42,7 @@ double LeastSeconds(const SearchState& s, std::size_t i) {
 }  // namespace
 
 absl::StatusOr<FeasiblePlans> SearchState::FindFeasible(CostModel& cost_model) {
-  return FindFeasiblePlans(space, cost_model, cost_model.UsableArenaBytes(), options.budget, watch, {},
-                           Threads());
+  return FindFeasiblePlans(space, cost_model, cost_model.UsableArenaBytes(), options.budget, watch);
 }
 
 void SearchState::CountFeasible() {

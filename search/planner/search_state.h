@@ -53,7 +53,6 @@ struct SearchState {
   bool calibrated = false;
   SearchPhase phase = SearchPhase::kCalibrating;
   SearchCounts counts;
-  double helper_cpu_s = 0;  // of planning on other threads
   FeasiblePlans feasible;
   TimedPlans timed;
   LazyTimes times;  // of the plans that are not timed, in searches that measure nothing
@@ -66,14 +65,6 @@ struct SearchState {
   std::set<std::pair<std::size_t, std::int64_t>> asked;  // handed out, not observed yet
 
   absl::StatusOr<FeasiblePlans> FindFeasible(CostModel& cost_model);
-  base::TaskThreads Threads() {
-    // Each thread has a cost model, whose caches grow with the stages of plans. One thread keeps models of
-    // hundreds of layers within the memory of a server.
-    constexpr std::int64_t kMostLayersTogether = 512;
-    return {.count = problem.model.layers <= kMostLayersTogether ? options.threads : 1,
-            .cpu_seconds = options.thread_cpu_seconds,
-            .add_cpu_seconds = &helper_cpu_s};
-  }
   // Sets `counts` from the feasible plans.
   void CountFeasible();
 

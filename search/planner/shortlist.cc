@@ -1,7 +1,6 @@
 #include "search/planner/shortlist.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <optional>
 #include <stdexcept>
@@ -32,65 +31,22 @@ absl::Status Look(const PlanningWatch& watch, const FeasiblePlans& feasible) {
   return watch && !watch(progress) ? PlanningStopped(progress) : absl::OkStatus();
 }
 
-// Returns where lists of plans that one thread estimates begin, and the end of the last one. Plans of one
-// mesh are in one list, since their costs have much in common.
-std::vector<std::size_t> Lists(const std::vector<FeasiblePlan>& plans) {
-  constexpr std::size_t kLeast = 256;
-  std::vector<std::size_t> begins = {0};
-  for (std::size_t i = 1; i < plans.size(); ++i) {
-    const CompactPlan &plan = plans[i].choice.plan, &before = plans[i - 1].choice.plan;
-    const bool same = plan.tp == before.tp && plan.pp == before.pp && plan.dp == before.dp &&
-                      plan.micro_batch == before.micro_batch;
-    if (!same && i - begins.back() >= kLeast) begins.push_back(i);
-  }
-  begins.push_back(plans.size());
-  return begins;
-}
-
 // Sets the times of all plans by the closed form, or by the timer where it is not close, of their fastest
 // choices. `at_least`: sets their lower bounds.
 absl::Status EstimateTimes(CostModel& costs, FeasiblePlans& feasible, bool at_least,
-                           const PlanningWatch& watch, const base::TaskThreads& threads) {
-  std::vector<FeasiblePlan>& plans = feasible.plans;
-  const std::vector<std::size_t> begins = Lists(plans);
-  const std::size_t lists = begins.size() - 1;
-  std::vector<CostModel> copies;  // of the threads that are started
-  const std::size_t started = std::min(static_cast<std::size_t>(std::max(1, threads.count)), lists) - 1;
-  copies.reserve(started);
-  for (std::size_t i = 0; i < started; ++i) copies.push_back(costs);
-  std::vector<std::optional<std::size_t>> untimed(lists);  // the first plan of each list without a time
-  absl::Status looked;                                     // of the calling thread
-  const auto goes_on = [&] {
-    looked = Look(watch, feasible);
-    return looked.ok();
-  };
-  base::OrderedTasks tasks;
-  tasks.count = lists;
-  tasks.run = [&](std::size_t thread, std::size_t list, const std::atomic<bool>& stop) {
-    CostModel& own = thread == 0 ? costs : copies[thread - 1];
-    WatchPace pace;
-    for (std::size_t i = begins[list]; i < begins[list + 1]; ++i) {
-      const ParallelPlan plan = feasible.PlanAt(i);
-      if (pace.Due(plan) && (stop || (thread == 0 && !goes_on()))) return false;
-      plans[i].seconds = at_least ? SecondsAtLeast(own, feasible, i) : TakeFastestChoice(own, feasible, i);
-      plans[i].timed = !at_least;
-      if (at_least || (std::isfinite(plans[i].seconds) && plans[i].seconds > 0)) continue;
-      untimed[list] = i;
-      break;
-    }
-    return true;
-  };
-  std::optional<std::size_t> first_untimed;
-  tasks.done = [&](std::size_t list) {
-    first_untimed = untimed[list];
-    return looked.ok() && !first_untimed;
-  };
-  tasks.goes_on = goes_on;
-  base::RunInOrder(tasks, threads);
-  if (!looked.ok()) return looked;
-  if (!first_untimed) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("the calibration gives no time for plan {}; run it again",
-                                                PlanText(feasible.PlanAt(*first_untimed))));
+                           const PlanningWatch& watch) {
+  WatchPace pace;
+  for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
+    FeasiblePlan& timed = feasible.plans[i];
+    const ParallelPlan plan = feasible.PlanAt(i);
+    if (pace.Due(plan)) AUTOCFG_RETURN_IF_ERROR(Look(watch, feasible));
+    timed.seconds = at_least ? SecondsAtLeast(costs, feasible, i) : TakeFastestChoice(costs, feasible, i);
+    timed.timed = !at_least;
+    if (at_least || (std::isfinite(timed.seconds) && timed.seconds > 0)) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("the calibration gives no time for plan {}; run it again", PlanText(plan)));
+  }
+  return absl::OkStatus();
 }
 
 class Timings {
@@ -128,9 +84,9 @@ class Timings {
 }  // namespace
 
 absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible, const PlanningWatch& watch,
-                                        const base::TaskThreads& threads, LazyTimes* lazy) {
+                                        LazyTimes* lazy) {
   std::vector<FeasiblePlan>& plans = feasible.plans;
-  AUTOCFG_RETURN_IF_ERROR(EstimateTimes(costs, feasible, lazy != nullptr, watch, threads));
+  AUTOCFG_RETURN_IF_ERROR(EstimateTimes(costs, feasible, lazy != nullptr, watch));
   // Only plans that do the least work are considered here.
   std::vector<PlansByTime::Entry> least;
   for (std::size_t i = 0; i < plans.size(); ++i) {

@@ -7,7 +7,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/ordered_tasks.h"
 #include "search/cost/cost_model.h"
 #include "search/planner/feasible_plans.h"
 #include "search/planner/lazy_times.h"
@@ -26,14 +25,12 @@ using TimedPlans = std::map<std::size_t, Prediction>;
 // Plans that do more work than a timed plan (FeasiblePlan::less_work) are scaled by the same ratio, so that
 // they are never faster.
 //
-// InvalidArgument, naming the plan, if a time is not positive and finite. Cancelled once `watch` says no. The
-// result is the same for any number of threads; those other than the calling one use copies of `costs`.
+// InvalidArgument, naming the plan, if a time is not positive and finite. Cancelled once `watch` says no.
 //
 // With `lazy`, most plans get a lower bound of their time, and `lazy` computes times when they are needed.
 // They are the same to the bit. Requires op times that know every op: no time is missing.
 absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible,
-                                        const PlanningWatch& watch = {},
-                                        const base::TaskThreads& threads = {}, LazyTimes* lazy = nullptr);
+                                        const PlanningWatch& watch = {}, LazyTimes* lazy = nullptr);
 
 // Returns the prediction of plan `i`, consistent with the time from PredictTimes.
 Prediction PredictionOf(CostModel& costs, const FeasiblePlans& feasible, const TimedPlans& timed,

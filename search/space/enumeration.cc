@@ -46,8 +46,8 @@ bool Reads(const LegalityRule& rule, std::string_view option) {
 class SearchSpace::Enumeration {
  public:
   Enumeration(const SearchSpace& space, const VisitPlan& visit, const GoOn& go_on,
-              const VisitIllegal& visit_illegal = {}, std::int64_t cases = 0)
-      : space_(space), visit_(visit), go_on_(go_on), visit_illegal_(visit_illegal), looked_(cases) {
+              const VisitIllegal& visit_illegal)
+      : space_(space), visit_(visit), go_on_(go_on), visit_illegal_(visit_illegal) {
     std::vector<std::string_view> variants;
     for (const VariantAxis& axis : space.variants_) {
       if (axis.derived) {
@@ -70,33 +70,22 @@ class SearchSpace::Enumeration {
     if (!rules_at_.back().empty()) first_recompute_rule_ = rules_at_.back().front();
   }
 
-  void CountUnusable() {
+  Counts Run() {
     for (const MeshOptions& mesh : space_.unusable_sizes_)
       CountOne(IllegalReason::kRanksNotDivisible, ParallelPlan(mesh));
-  }
-
-  // Returns false if the enumeration must end.
-  bool VisitPart(const Part& part) {
-    if (part.mesh != plan_.mesh()) {
-      static_cast<MeshOptions&>(plan_) = part.mesh;
-      combinations_.clear();
-      alike_combinations_.clear();
-      MakeCombinations(0, kNone);
-      if (!MakeSplits()) return counts_.complete = false;
-    }
-    return counts_.complete = VisitMicroBatch(part.micro_batch);
-  }
-
-  Counts Run() {
-    CountUnusable();
-    const PartList parts = space_.Parts();
-    for (std::size_t i = 0; i < parts.size() && VisitPart(parts[i]); ++i) {
+    for (const std::int64_t tp : space_.tp_) {
+      for (const std::int64_t pp : space_.pp_) {
+        const std::int64_t dp = space_.ranks_ / tp / pp;
+        if (tp * pp * dp != space_.ranks_ || !std::binary_search(space_.dp_.begin(), space_.dp_.end(), dp))
+          continue;
+        if (!VisitMesh({tp, pp, dp})) {
+          counts_.ended_at = plan_.mesh();
+          return counts_;
+        }
+      }
     }
     return counts_;
   }
-
-  const Counts& counts() const { return counts_; }
-  std::int64_t cases() const { return looked_; }
 
  private:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
@@ -193,6 +182,7 @@ class SearchSpace::Enumeration {
     const std::int64_t before = looked_ / kCasesPerLook;
     looked_ += cases;
     for (std::int64_t looks = looked_ / kCasesPerLook - before; looks > 0; --looks) {
+      counts_.cases += kCasesPerLook;
       if (go_on_ && !go_on_(counts_)) return false;
     }
     return true;
@@ -202,6 +192,15 @@ class SearchSpace::Enumeration {
   bool MakesOn() { return ++made_ % kCasesPerLook != 0 || !go_on_ || go_on_(counts_); }
 
   // Each returns false once the visitor has, or GoesOn().
+  bool VisitMesh(const MeshOptions& mesh) {
+    static_cast<MeshOptions&>(plan_) = mesh;
+    combinations_.clear();
+    alike_combinations_.clear();
+    MakeCombinations(0, kNone);
+    return MakeSplits() && std::all_of(space_.micro_batch_.begin(), space_.micro_batch_.end(),
+                                       [&](std::int64_t size) { return VisitMicroBatch(size); });
+  }
+
   bool VisitMicroBatch(std::int64_t micro_batch) {
     plan_.micro_batch = micro_batch;
     return VisitSchedules(FirstBroken(kBatch, FirstBroken(kPipeline, FirstBroken(kTensor, kNone))));
@@ -522,37 +521,22 @@ class SearchSpace::Enumeration {
   std::array<std::vector<std::vector<RecomputeValue>>, kAttentionCount> recompute_values_;
 };
 
-SearchSpace::PartList SearchSpace::Parts() const {
-  std::vector<MeshOptions> meshes;
-  for (const std::int64_t tp : tp_) {
-    for (const std::int64_t pp : pp_) {
-      if (ranks_ / tp % pp != 0 || !std::binary_search(dp_.begin(), dp_.end(), ranks_ / tp / pp)) continue;
-      meshes.push_back({tp, pp, ranks_ / tp / pp});
-    }
-  }
-  return {std::move(meshes), micro_batch_};
+SearchSpace::Counts SearchSpace::ForEachPlan(const VisitPlan& visit, const GoOn& go_on,
+                                             const VisitIllegal& visit_illegal) const {
+  return Enumeration(*this, visit, go_on, visit_illegal).Run();
 }
-
-SearchSpace::Walk::Walk(const SearchSpace& space, const VisitPlan& visit, const GoOn& go_on,
-                        const VisitIllegal& visit_illegal, std::int64_t cases)
-    : enumeration_(std::make_unique<Enumeration>(space, visit, go_on, visit_illegal, cases)) {}
-SearchSpace::Walk::~Walk() = default;
-void SearchSpace::Walk::PassUnusable() { enumeration_->CountUnusable(); }
-bool SearchSpace::Walk::Pass(const Part& part) { return enumeration_->VisitPart(part); }
-const SearchSpace::Counts& SearchSpace::Walk::counts() const { return enumeration_->counts(); }
-std::int64_t SearchSpace::Walk::cases() const { return enumeration_->cases(); }
 
 SearchSpace::Counts SearchSpace::ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit,
                                               const GoOn& go_on, const VisitIllegal& visit_illegal) const {
   ParallelPlan plan;
-  const VisitPlan visit_first = [&](std::span<const Alternative> alternatives) {
+  const auto visit_first = [&](std::span<const Alternative> alternatives) {
     const Alternative& first = alternatives.front();
     plan = first.plan;
     plan.recompute = first.depths.front().mode;
     plan.recompute_layers = first.depths.front().layers;
     return visit(plan);
   };
-  return Enumeration(*this, visit_first, go_on, visit_illegal).Run();
+  return ForEachPlan(visit_first, go_on, visit_illegal);
 }
 
 }  // namespace autocfg

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -68,7 +68,9 @@ class SearchSpace {
   struct Counts {
     std::int64_t enumerated = 0;
     std::array<std::int64_t, kIllegalReasonCount> illegal{};
-    bool complete = true;  // false: `visit` or `go_on` ended the enumeration
+    std::int64_t cases = 0;  // as of GoOn, those since it was last asked left out
+    // The sizes at which `visit` or `go_on` ended the enumeration, if one of them did.
+    std::optional<MeshOptions> ended_at = {};
   };
   // Decides whether a pass over the space goes on. Asked once per kCasesPerLook cases: combinations of all
   // options but recompute, legal or not.
@@ -125,48 +127,9 @@ class SearchSpace {
   // the plan was taken: if not, the walk ends.
   using VisitPlan = std::function<bool(std::span<const Alternative>)>;
 
-  // The plans of the space with these sizes: a space is the sequence of its parts.
-  struct Part {
-    MeshOptions mesh;
-    std::int64_t micro_batch = 1;
-  };
-  // The parts in order. Holds the meshes alone: the largest spaces have millions of parts.
-  class PartList {
-   public:
-    PartList(std::vector<MeshOptions> meshes, std::vector<std::int64_t> micro_batches)
-        : meshes_(std::move(meshes)), micro_batches_(std::move(micro_batches)) {}
-    std::size_t size() const { return meshes_.size() * micro_batches_.size(); }
-    Part operator[](std::size_t i) const {
-      return {meshes_[i / micro_batches_.size()], micro_batches_[i % micro_batches_.size()]};
-    }
-
-   private:
-    std::vector<MeshOptions> meshes_;
-    std::vector<std::int64_t> micro_batches_;
-  };
-  PartList Parts() const;
-
-  // Goes through parts of a space, one after the other, as ForEachLegal. Refers to the space and the
-  // functions. A plan that `visit` did not take is not counted.
-  class Walk {
-   public:
-    // `cases`: that were gone through before; GoOn is asked when their number is a multiple of kCasesPerLook.
-    Walk(const SearchSpace& space, const VisitPlan& visit, const GoOn& go_on,
-         const VisitIllegal& visit_illegal = {}, std::int64_t cases = 0);
-    ~Walk();
-    Walk(const Walk&) = delete;
-    Walk& operator=(const Walk&) = delete;
-
-    // Counts the sizes that divide no layout of all ranks.
-    void PassUnusable();
-    // Returns false if the walk ended.
-    bool Pass(const Part& part);
-    const Counts& counts() const;
-    std::int64_t cases() const;
-
-   private:
-    std::unique_ptr<Enumeration> enumeration_;
-  };
+  // As ForEachLegal, with the alternatives of each plan. A plan that `visit` did not take is not counted.
+  Counts ForEachPlan(const VisitPlan& visit, const GoOn& go_on = {},
+                     const VisitIllegal& visit_illegal = {}) const;
 
   // Returns whether the split of `plan` (even or explicit) is among those of the space at the plan's number
   // of stages.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/os/cpus.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
 #include "proto/answer/answer.h"
@@ -27,8 +26,7 @@ namespace {
 constexpr std::size_t kRunnersUp = 10;
 constexpr std::size_t kRankedAtFirst = 2 * kRunnersUp;  // of which those are chosen
 constexpr std::size_t kFrontPlans = 20;
-constexpr int kMostPlanningThreads = 32;  // the cost model of each takes up to 26 MB
-constexpr int kTrialsPerRead = 500;       // trials per read of the store
+constexpr int kTrialsPerRead = 500;  // trials per read of the store
 
 // Adds the CPU time that this thread spends in a scope to a counter, in seconds.
 class ThreadCpuTimer {
@@ -96,10 +94,7 @@ absl::StatusOr<StudySearch> StudySearch::Create(const SearchProblem& problem, co
   if (modelled) known = {modelled->times, modelled->device_overhead_bytes};
   AUTOCFG_ASSIGN_OR_RETURN(auto loop, [&] {
     const ThreadCpuTimer timer(cpu_s);
-    SearchOptions options = problem.options;
-    options.threads = std::min(static_cast<int>(base::AllowedCpus().size()), kMostPlanningThreads);
-    options.thread_cpu_seconds = ThreadCpuSeconds;
-    return SearchLoop::Create(problem, problem.space, options, terms.watch, known);
+    return SearchLoop::Create(problem, problem.space, problem.options, terms.watch, known);
   }());
   return StudySearch(problem, terms, std::move(loop), std::move(modelled), cpu_s);
 }

@@ -66,8 +66,8 @@ class StudySearch {
 
   // Estimates the wall seconds for TrialsLeft() trials from the mean of those so far; 0: unknown.
   double EtaSeconds() const;
-  // CPU seconds that all threads have spent on planning since the object was created.
-  double plan_cpu_s() const { return plan_cpu_s_ + loop_.HelperCpuSeconds(); }
+  // CPU seconds spent on planning since the object was created.
+  double plan_cpu_s() const { return plan_cpu_s_; }
 
  private:
   StudySearch(SearchProblem problem, PlanningTerms terms, SearchLoop loop,

@@ -33,7 +33,7 @@ class StepTimers {
 
  private:
   // Limit for the memory of all timers made, and of their models.
-  static constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+  static constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 
   // Hashes the fields that differ most often; equality compares all of them.
   struct ShapeHash {

@@ -19,15 +19,20 @@ std::uint32_t Kibibytes(std::int64_t bytes) {
 ResolvedRun::ResolvedRun(const SearchSpace& space, CostModel& costs)
     : space_(space), costs_(costs), engine_needs_memory_(NeedsMemory(costs.cluster().engine)) {}
 
-std::size_t ResolvedRun::LayerHash::operator()(const LayerOptions& layer) const {
-  return absl::HashOf(layer.attention, layer.sequence_parallel, layer.tp_overlap);  // equality compares all
+// Of what differs most often; equality compares all.
+std::size_t ResolvedRun::KeyHash::operator()(const LayerKey& key) const {
+  return absl::HashOf(key.layer.attention, key.layer.sequence_parallel, key.layer.tp_overlap,
+                      key.scatter_gather);
+}
+std::size_t ResolvedRun::KeyHash::operator()(const StatesKey& key) const {
+  const auto& [states, messages, sequence_parallel] = key;
+  return absl::HashOf(states.zero_stage, states.dp_shard, states.grad_overlap, states.param_overlap,
+                      messages.p2p_overlap, messages.scatter_gather, sequence_parallel);
 }
 
 void ResolvedRun::Set(const ParallelPlan& run, std::span<const SearchSpace::RecomputeValue> values) {
   values_ = values;
   plan_ = run;
-  for (std::optional<PlanMemory>& memory : memory_) memory.reset();
-  fixed_.clear();
   for (std::vector<EvenBytes>& bytes : even_bytes_) bytes.clear();
   if (const StageOptions layout{.virtual_stages = run.virtual_stages, .schedule = run.schedule};
       run.mesh() != mesh_ || run.micro_batch != micro_batch_ || layout != layout_) {
@@ -35,12 +40,17 @@ void ResolvedRun::Set(const ParallelPlan& run, std::span<const SearchSpace::Reco
     micro_batch_ = run.micro_batch;
     layout_ = layout;
     auto_runs_.clear();
+    memories_.clear();
+    fixed_of_.clear();
     for (std::vector<RankLoad>& loads : even_) loads.clear();
   }
+  LayerKey key{run.layer(), run.scatter_gather};
+  key.layer.recompute = Recompute::kNone;
+  memory_ = &memories_[key];
+  fixed_ = &fixed_of_[{run.states(), run.messages(), run.sequence_parallel}];
   auto_ = nullptr;
   if (run.split != SplitMode::kAuto) return;
-  LayerOptions key = run.layer();
-  key.recompute = Recompute::kNone;
+  key.scatter_gather = false;
   auto_ = &auto_runs_[key];
   if (std::equal(values.begin(), values.end(), auto_->values.begin(), auto_->values.end())) return;
   auto_->values.assign(values.begin(), values.end());
@@ -53,11 +63,10 @@ ResolvedRun::AutoSplit& ResolvedRun::SplitOf(std::size_t i) {
   if (split.made) return split;
   split.made = true;
   plan_.recompute = values_[i].mode;
+  plan_.recompute_layers = values_[i].layers;
   resolved_ = plan_;
-  BalanceSplits(costs_, plan_, std::span(&values_[i].layers, 1), [&](const StageOptions& stage) {
-    static_cast<StageOptions&>(resolved_) = split.stage = stage;
-    split.held = space_.HoldsSplit(resolved_);
-  });
+  static_cast<StageOptions&>(resolved_) = split.stage = BalancedStages(costs_, plan_);
+  split.held = space_.HoldsSplit(resolved_);
   return split;
 }
 
@@ -154,7 +163,7 @@ std::int64_t ResolvedRun::Arena(std::size_t i) {
 }
 
 const PlanMemory& ResolvedRun::MemoryOf(Recompute mode) {
-  std::optional<PlanMemory>& memory = memory_[static_cast<std::size_t>(mode)];
+  std::optional<PlanMemory>& memory = (*memory_)[static_cast<std::size_t>(mode)];
   if (!memory) {
     plan_.recompute = mode;
     memory.emplace(costs_.problem().With(plan_));
@@ -163,16 +172,16 @@ const PlanMemory& ResolvedRun::MemoryOf(Recompute mode) {
 }
 
 std::int64_t ResolvedRun::FixedBytes(const RankLoad& load) {
-  for (const Fixed& known : fixed_) {
+  for (const Fixed& known : *fixed_) {
     if (known.place.first == load.place.first && known.place.last == load.place.last &&
         known.layers == load.layers) {
       return known.bytes;
     }
   }
-  const PlanMemory& memory =
-      **std::find_if(memory_.begin(), memory_.end(), [](const auto& of_mode) { return of_mode.has_value(); });
+  const auto made = [](const std::optional<PlanMemory>& memory) { return memory.has_value(); };
+  const PlanMemory& memory = **std::find_if(memory_->begin(), memory_->end(), made);
   const std::int64_t bytes = memory.Of(load).Arena() - memory.Activations(load) - memory.OpWorkspace();
-  fixed_.push_back({load.place, load.layers, bytes});
+  fixed_->push_back({load.place, load.layers, bytes});
   return bytes;
 }
 

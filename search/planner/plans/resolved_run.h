@@ -1,7 +1,6 @@
 // An alternative of a plan of a space (SearchSpace::Alternative) with each of its values of recompute, with
-// definite splits, and the memory of the worst ranks. What these share is computed once for all of them, and
-// what depends on the layout alone once for all plans of a layout. Not thread-safe; the cost model's caches
-// grow.
+// definite splits, and the memory of the worst ranks. What plans of a layout share is computed once: by their
+// layer options, and by their states. Not thread-safe; the cost model's caches grow.
 #pragma once
 
 #include <array>
@@ -68,14 +67,30 @@ class ResolvedRun {
     std::vector<AutoSplit> splits;
     std::size_t least_that_fits = 0;  // of the last plan
   };
-  struct LayerHash {
-    std::size_t operator()(const LayerOptions& layer) const;
-  };
-  // Bytes that do not depend on recompute.
+  using Memories = std::array<std::optional<PlanMemory>, kRecomputeCount>;  // by mode
+  // Bytes of a rank besides what ops keep and work in.
   struct Fixed {
     RankPlace place;
     std::int64_t layers = 0;
     std::int64_t bytes = 0;
+  };
+
+  // What the sizes of tensors depend on in a layout: all layer options but recompute.
+  struct LayerKey {
+    LayerOptions layer;
+    bool scatter_gather = false;
+    bool operator==(const LayerKey&) const = default;
+  };
+  // What fixed bytes depend on in a layout.
+  struct StatesKey {
+    StateOptions states;
+    MessageOptions messages;
+    bool sequence_parallel = false;
+    bool operator==(const StatesKey&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const LayerKey& key) const;
+    std::size_t operator()(const StatesKey& key) const;
   };
 
   // Of a rank with an even split: without recomputation, and what each recomputed layer of a stage saves.
@@ -96,16 +111,18 @@ class ResolvedRun {
   ParallelPlan plan_;        // the run at hand, with the recompute of the plan at hand
   ParallelPlan resolved_;    // see At
   AutoRun* auto_ = nullptr;  // of a run with split=auto
-  std::array<std::optional<PlanMemory>, kRecomputeCount> memory_;  // of the run, by mode
-  std::vector<Fixed> fixed_;                                       // of the run
+  Memories* memory_ = nullptr;           // of the run
+  std::vector<Fixed>* fixed_ = nullptr;  // of the run
   std::array<std::vector<EvenBytes>, kRecomputeCount>
       even_bytes_;  // of the run, by mode; if its split is even
   // Of the layout at hand.
   MeshOptions mesh_{.tp = 0};
   StageOptions layout_;
   std::int64_t micro_batch_ = 0;
-  absl::flat_hash_map<LayerOptions, AutoRun, LayerHash> auto_runs_;  // by the layer options but recompute
-  Loads even_;                                                       // without recomputation
+  absl::flat_hash_map<LayerKey, AutoRun, KeyHash> auto_runs_;  // plain messages
+  absl::flat_hash_map<LayerKey, Memories, KeyHash> memories_;
+  absl::flat_hash_map<StatesKey, std::vector<Fixed>, KeyHash> fixed_of_;
+  Loads even_;  // without recomputation
 };
 
 // The plans that differ from one of a space in that they recompute more (SearchSpace::DeeperThan), from the

@@ -160,11 +160,11 @@ TEST(SearchSpace, EndsWhenAskedTo) {
     ++visited;
     return true;
   };
-  EXPECT_FALSE(space->ForEachLegal(visit, [&](const SearchSpace::Counts&) { return ++looks < 3; }).complete);
+  EXPECT_TRUE(space->ForEachLegal(visit, [&](const SearchSpace::Counts&) { return ++looks < 3; }).ended_at);
   EXPECT_EQ(looks, 3);
   EXPECT_LT(visited, all);
-  EXPECT_FALSE(space->ForEachLegal([](const ParallelPlan&) { return false; }).complete);
-  EXPECT_TRUE(space->ForEachLegal(visit).complete);
+  EXPECT_TRUE(space->ForEachLegal([](const ParallelPlan&) { return false; }).ended_at);
+  EXPECT_FALSE(space->ForEachLegal(visit).ended_at);
 }
 
 }  // namespace

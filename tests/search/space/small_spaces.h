@@ -41,7 +41,7 @@ inline std::vector<ParallelPlan> AllAlternatives(
     const SearchSpace& space,
     const std::function<void(std::span<const SearchSpace::Alternative>)>& each = {}) {
   std::vector<ParallelPlan> plans;
-  const SearchSpace::VisitPlan visit = [&](std::span<const SearchSpace::Alternative> alternatives) {
+  const auto visit = [&](std::span<const SearchSpace::Alternative> alternatives) {
     if (each) each(alternatives);
     for (const SearchSpace::Alternative& alternative : alternatives) {
       for (const SearchSpace::RecomputeValue& depth : alternative.depths) {
@@ -52,10 +52,7 @@ inline std::vector<ParallelPlan> AllAlternatives(
     }
     return true;
   };
-  const SearchSpace::GoOn go_on;  // the walk refers to it
-  SearchSpace::Walk walk(space, visit, go_on);
-  const SearchSpace::PartList parts = space.Parts();
-  for (std::size_t i = 0; i < parts.size(); ++i) EXPECT_TRUE(walk.Pass(parts[i]));
+  EXPECT_FALSE(space.ForEachPlan(visit).ended_at);
   return plans;
 }
 

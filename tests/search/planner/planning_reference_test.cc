@@ -1,5 +1,5 @@
-// Planning has the same result on any number of threads, and the result of a reference without any shortcut:
-// each legal plan by itself, with its memory and its time.
+// Planning has the result of a reference without any shortcut: each legal plan by itself, with its memory and
+// its time.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -7,7 +7,6 @@
 #include <random>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -230,7 +229,7 @@ TEST(Planning, AnswersAreThoseOfTheTimesOfAllPlans) {
       CostModel own = costs_of();
       FeasiblePlans some = find(own);
       LazyTimes times;
-      ASSERT_TRUE(PredictTimes(own, some, {}, {.count = 1 + first}, &times).ok());
+      ASSERT_TRUE(PredictTimes(own, some, {}, &times).ok());
       for (std::size_t i = 0; i < some.plans.size(); ++i) {
         if (some.plans[i].timed) continue;
         ASSERT_LT(some.plans[i].seconds, all.plans[i].seconds) << PlanText(some.PlanAt(i));
@@ -314,7 +313,7 @@ void CompareWithAllValues(bool depth_alone) {
     EXPECT_EQ(derived.smallest_bytes, all.smallest_bytes);
     ASSERT_TRUE(PredictTimes(costs, all).ok());
     LazyTimes times;
-    ASSERT_TRUE(PredictTimes(costs, derived, {}, {}, seed % 3 == 0 ? nullptr : &times).ok());
+    ASSERT_TRUE(PredictTimes(costs, derived, {}, seed % 3 == 0 ? nullptr : &times).ok());
 
     // The balanced split follows the depth.
     const auto without_derived = [&](ParallelPlan plan) {
@@ -371,97 +370,38 @@ void CompareWithAllValues(bool depth_alone) {
 TEST(DerivedOptions, AreAsGoodAsAllValues) { CompareWithAllValues(/*depth_alone=*/false); }
 TEST(DerivedOptions, TheDepthAloneIsAsGoodAsAllDepths) { CompareWithAllValues(/*depth_alone=*/true); }
 
-void ExpectSame(const FeasiblePlans& a, const FeasiblePlans& b) {
-  EXPECT_EQ(a.enumerated, b.enumerated);
-  EXPECT_EQ(a.out_of_memory, b.out_of_memory);
-  EXPECT_EQ(a.illegal, b.illegal);
-  EXPECT_EQ(a.smallest, b.smallest);
-  EXPECT_EQ(a.smallest_bytes, b.smallest_bytes);
-  EXPECT_EQ(a.cut_off_at, b.cut_off_at);
-  ASSERT_EQ(a.plans.size(), b.plans.size());
-  for (std::size_t i = 0; i < a.plans.size(); ++i) {
-    ASSERT_EQ(a.PlanAt(i), b.PlanAt(i)) << i;
-    ASSERT_EQ(a.plans[i].less_work, b.plans[i].less_work) << PlanText(a.PlanAt(i));
-    ASSERT_EQ(a.plans[i].choice.arena_kib, b.plans[i].choice.arena_kib) << PlanText(a.PlanAt(i));
-    ASSERT_EQ(a.plans[i].seconds, b.plans[i].seconds) << PlanText(a.PlanAt(i));
-  }
-}
-
-TEST(Planning, HasTheSameResultOnAnyNumberOfThreads) {
-  for (std::uint32_t seed = 1; seed <= 6; ++seed) {
-    SCOPED_TRACE(seed);
-    const PlanningProblem problem = RandomPlanning(seed);
-    const SearchSpace space = problem.Space();
-    CostModel costs = problem.Costs();
-    const FeasiblePlans all = *FindFeasiblePlans(space, costs, std::int64_t{1} << 50);
-    const std::int64_t plans = static_cast<std::int64_t>(all.plans.size());
-    for (const PlanningBudget& budget :
-         {PlanningBudget{}, PlanningBudget{.plans = plans / 2}, PlanningBudget{.plans = plans},
-          PlanningBudget{.bytes = all.Bytes() / 3},
-          PlanningBudget{.cases = 2 * SearchSpace::kCasesPerLook}}) {
-      CostModel own = problem.Costs();
-      FeasiblePlans one = *FindFeasiblePlans(space, own, 2 * all.smallest_bytes, budget);
-      const auto timed = PredictTimes(own, one);
-      ASSERT_TRUE(timed.ok());
-      for (const int threads : {2, 5}) {
-        SCOPED_TRACE(threads);
-        CostModel shared = problem.Costs();
-        FeasiblePlans several =
-            *FindFeasiblePlans(space, shared, 2 * all.smallest_bytes, budget, {}, {}, {.count = threads});
-        const auto also = PredictTimes(shared, several, {}, {.count = threads});
-        ASSERT_TRUE(also.ok());
-        ExpectSame(one, several);
-        ASSERT_EQ(timed->size(), also->size());
-        for (const auto& [i, prediction] : *timed)
-          EXPECT_EQ(prediction.step_time_s, also->at(i).step_time_s) << PlanText(one.PlanAt(i));
-      }
-    }
-  }
-}
-
 // The counts add up where the budget ends, too.
 TEST(Planning, CountsAddUpWhereTheBudgetEnds) {
   const PlanningProblem problem = RandomPlanning(3);
   CostModel costs = problem.Costs();
-  for (const int threads : {1, 3}) {
-    const FeasiblePlans found = *FindFeasiblePlans(problem.Space(), costs, std::int64_t{1} << 50,
-                                                   {.plans = 777}, {}, {}, {.count = threads});
-    ASSERT_TRUE(found.cut_off_at);
-    std::int64_t illegal = 0;
-    for (const std::int64_t count : found.illegal) illegal += count;
-    EXPECT_EQ(found.enumerated,
-              illegal + found.out_of_memory + static_cast<std::int64_t>(found.plans.size()));
-  }
+  const FeasiblePlans found =
+      *FindFeasiblePlans(problem.Space(), costs, std::int64_t{1} << 50, {.plans = 777});
+  ASSERT_TRUE(found.cut_off_at);
+  std::int64_t illegal = 0;
+  for (const std::int64_t count : found.illegal) illegal += count;
+  EXPECT_EQ(found.enumerated, illegal + found.out_of_memory + static_cast<std::int64_t>(found.plans.size()));
 }
 
-TEST(Planning, AsksTheWatchOnTheCallersThreadAndStopsAllThreads) {
+TEST(Planning, AsksTheWatchAndStops) {
   const PlanningProblem problem = RandomPlanning(2);
   const SearchSpace space = problem.Space();
   CostModel costs = problem.Costs();
-  const std::thread::id caller = std::this_thread::get_id();
   int looks = 0;
-  const auto until = [&](int most) {
-    return [&looks, caller, most](const PlanningProgress&) {
-      EXPECT_EQ(std::this_thread::get_id(), caller);
-      return ++looks < most;
-    };
-  };
-  const base::TaskThreads threads{.count = 4};
-  EXPECT_TRUE(absl::IsCancelled(
-      FindFeasiblePlans(space, costs, std::int64_t{1} << 50, {}, until(1), {}, threads).status()));
+  const auto until = [&](int most) { return [&looks, most](const PlanningProgress&) { return ++looks < most; }; };
+  EXPECT_TRUE(
+      absl::IsCancelled(FindFeasiblePlans(space, costs, std::int64_t{1} << 50, {}, until(1)).status()));
   EXPECT_EQ(looks, 1);
-  FeasiblePlans all =
-      *FindFeasiblePlans(space, costs, std::int64_t{1} << 50, {}, until(1 << 30), {}, threads);
+  FeasiblePlans all = *FindFeasiblePlans(space, costs, std::int64_t{1} << 50, {}, until(1 << 30));
   EXPECT_GE(looks, 2);
   looks = 0;
-  EXPECT_TRUE(absl::IsCancelled(PredictTimes(costs, all, until(1), threads).status()));
+  EXPECT_TRUE(absl::IsCancelled(PredictTimes(costs, all, until(1)).status()));
   EXPECT_EQ(looks, 1);
 
   LazyTimes times;
   looks = 0;
-  EXPECT_TRUE(absl::IsCancelled(PredictTimes(costs, all, until(1), threads, &times).status()));
+  EXPECT_TRUE(absl::IsCancelled(PredictTimes(costs, all, until(1), &times).status()));
   EXPECT_EQ(looks, 1);
-  ASSERT_TRUE(PredictTimes(costs, all, {}, threads, &times).ok());
+  ASSERT_TRUE(PredictTimes(costs, all, {}, &times).ok());
   looks = 0;
   EXPECT_TRUE(absl::IsCancelled(times.TimeFront(costs, all, space, until(2))));
   EXPECT_EQ(looks, 2);
