@@ -30,11 +30,12 @@ std::string MemoryAdvice(const ParallelPlan& plan, const MemoryBytes& memory) {
   std::vector<std::string> ways;
   if (const std::int64_t stage = ZeroStageOf(largest.bytes); stage > 0) {
     // A pipeline shards nothing but the optimizer's states.
-    const bool legal = stage == 1 || plan.pp == 1;
-    if (plan.dp > 1 && plan.zero_stage < stage && legal) ways.push_back(fmt::format("zero={}", stage));
+    const bool legal = stage == 1 || !SplitsDepth(plan);
+    if (BatchRanks(plan) > 1 && plan.zero_stage < stage && legal)
+      ways.push_back(fmt::format("zero={}", stage));
   } else {
     if (plan.micro_batch > 1) ways.emplace_back("a smaller mbs");
-    if (plan.tp > 1 && !SplitsSequence(plan)) ways.emplace_back("sp=1");
+    if (SplitsLayers(plan) && !SplitsSequence(plan)) ways.emplace_back("sp=1");
     if (plan.recompute != Recompute::kFull || plan.recompute_layers != 0) ways.emplace_back("recompute=full");
   }
   // Of "optimizer states are", or "workspace is".

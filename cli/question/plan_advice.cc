@@ -40,9 +40,10 @@ std::vector<std::string> ValuesOf(const PlanOption& option, const PlanQuestion& 
   if (option.name == "tp" || option.name == "pp")
     return sizes(DivisorsUpTo(RankCount(plan), kMostSizesOfChange));
   if (option.name == "mbs")
-    return sizes(DivisorsUpTo(question.about.workload.global_batch / plan.dp, kMostSizesOfChange));
+    return sizes(DivisorsUpTo(question.about.workload.global_batch / BatchRanks(plan), kMostSizesOfChange));
   if (option.name == "vpp")
-    return sizes(DivisorsUpTo(question.about.model.layers / plan.pp, kMostSizesOfChange));
+    return sizes(
+        DivisorsUpTo(question.about.model.layers / RanksThatSplit(Splits::kDepth, plan), kMostSizesOfChange));
   if (option.name == "dp" || option.name == "dp_shard") return {};
   if (option.name == "split") {
     ParallelPlan balanced;
@@ -51,7 +52,7 @@ std::vector<std::string> ValuesOf(const PlanOption& option, const PlanQuestion& 
   }
   if (option.name == "recompute") {
     std::vector<std::string> values = {"none", "selective", "full"};
-    const std::int64_t layers = question.about.model.layers / (plan.pp * plan.virtual_stages);
+    const std::int64_t layers = question.about.model.layers / StageCount(plan);
     const std::int64_t step = std::max<std::int64_t>(1, layers / 16);
     for (std::int64_t k = step; k < layers; k += step) values.push_back(fmt::format("full:{}", k));
     return values;
@@ -62,7 +63,7 @@ std::vector<std::string> ValuesOf(const PlanOption& option, const PlanQuestion& 
 std::string ChangeText(const PlanOption& option, const ParallelPlan& before, const ParallelPlan& after) {
   const auto value = [&](const ParallelPlan& plan) {
     std::string text = fmt::format("{}={}", option.name, option.print(plan));
-    if (before.dp != after.dp) text += fmt::format(" (dp={})", plan.dp);
+    if (before.dp != after.dp) text += fmt::format(" (dp={})", plan.dp);  // the ranks that are left
     return text;
   };
   return fmt::format("{} in place of {}", value(after), value(before));
@@ -81,8 +82,9 @@ std::optional<AdvisedPlan> BestChange(PlanQuestion& question, const PlanPredicti
       ParallelPlan other = question.plan;
       if (!option.parse(option, value, other).ok()) continue;
       if (option.name == "vpp") other.schedule = DefaultSchedule(other.virtual_stages);
-      if (other.pp > ranks / other.tp || ranks % (other.tp * other.pp) != 0) continue;
-      other.dp = ranks / (other.tp * other.pp);
+      const std::optional<MeshOptions> mesh = WithDataRanks(other, ranks);
+      if (!mesh) continue;
+      static_cast<MeshOptions&>(other) = *mesh;
       const PlanCase asked{question.about.With(other), ranks};
       if (FindIllegality(asked, ranks)) continue;
       other = Canonical(other);

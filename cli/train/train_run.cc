@@ -39,11 +39,11 @@ namespace {
 
 // Returns the default cluster of an emulated run: the smallest a100-80gb-sxm preset with enough GPUs.
 std::string DefaultEmulated(const ParallelPlan& plan) {
-  constexpr double kMostNodes = 1e6;
-  const double ranks =
-      static_cast<double>(plan.tp) * static_cast<double>(plan.pp) * static_cast<double>(plan.dp);
-  const double nodes = std::clamp(std::ceil(ranks / 8), 1.0, kMostNodes);
-  return fmt::format("a100-80gb-sxm:{:.0f}x8", nodes);
+  constexpr std::int64_t kGpus = 8, kMostNodes = 1'000'000;
+  std::int64_t nodes = 1;
+  if (HasPositiveSizes(plan))
+    nodes = HasMoreRanks(plan, kMostNodes * kGpus) ? kMostNodes : (RankCount(plan) + kGpus - 1) / kGpus;
+  return fmt::format("a100-80gb-sxm:{}x{}", nodes, kGpus);
 }
 
 // Returns the cluster that the paced device emulates; empty for any other device.
@@ -70,10 +70,11 @@ absl::StatusOr<std::optional<v1::Slice>> LoadSlice(const std::string& text, cons
         "--slice: invalid value '{}'; expected T,P, a tensor and a pipeline coordinate such as 0,0",
         base::Printable(text)));
   }
-  AUTOCFG_ASSIGN_OR_RETURN(const auto tensor,
-                           ParseWhole("--slice: tensor coordinate", text.substr(0, comma), 0, plan.tp - 1));
-  AUTOCFG_ASSIGN_OR_RETURN(const auto pipeline, ParseWhole("--slice: pipeline coordinate",
-                                                           text.substr(comma + 1), 0, plan.pp - 1));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto tensor, ParseWhole("--slice: tensor coordinate", text.substr(0, comma),
+                                                         0, SizeOf(plan, Axis::kTensor) - 1));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto pipeline,
+                           ParseWhole("--slice: pipeline coordinate", text.substr(comma + 1), 0,
+                                      SizeOf(plan, Axis::kPipeline) - 1));
   v1::Slice slice;
   slice.set_tensor(tensor);
   slice.set_pipeline(pipeline);
@@ -173,7 +174,7 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
     run.workload.global_batch = input->workload.global_batch;
   } else {
     run.workload.global_batch =
-        std::max<std::int64_t>(1, run.plan.dp) * std::max<std::int64_t>(1, run.plan.micro_batch);
+        std::max<std::int64_t>(1, BatchRanks(run.plan)) * std::max<std::int64_t>(1, run.plan.micro_batch);
   }
   AUTOCFG_RETURN_IF_ERROR(Validate(run.workload, run.model));
   return loaded;

@@ -192,7 +192,7 @@ double CostModel::HiddenComm(const ParallelPlan& plan) {
   pipeline.split = plan.split;
   pipeline.split_layers = plan.split_layers;
   Workload share = workload();
-  share.global_batch /= plan.dp;
+  share.global_batch /= BatchRanks(plan);
   const Program program = Lower({model(), share, pipeline});
   const auto step = TraceProgram(program, [&](std::int32_t rank, const Action& action) {
     return SecondsOf(costs, costs_.RanksPerCore(), rank, action);

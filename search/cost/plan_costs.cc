@@ -69,26 +69,23 @@ OpSum PlanCosts::SumOfHead(const ParallelPlan& plan, const std::vector<OpDesc>& 
 }
 
 std::size_t PlanCosts::KeyHash::operator()(const CommonKey& key) const {
-  return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layer.micro_batch, key.layer.recompute,
-                      key.layer.sequence_parallel, key.messages.p2p_overlap, key.messages.scatter_gather);
+  return absl::HashOf(key.mesh, key.layer.micro_batch, key.layer.recompute, key.layer.sequence_parallel,
+                      key.messages.p2p_overlap, key.messages.scatter_gather);
 }
 
 std::size_t PlanCosts::KeyHash::operator()(const BlocksKey& key) const {
-  return absl::HashOf(key.tp, key.layer.micro_batch, key.layer.recompute, key.layer.sequence_parallel,
-                      key.layer.tp_overlap, key.shards_gradients, key.splits_backward);
+  return absl::HashOf(key.layer_ranks, key.layer.micro_batch, key.layer.recompute,
+                      key.layer.sequence_parallel, key.layer.tp_overlap, key.shards_gradients,
+                      key.splits_backward);
 }
 
 std::size_t PlanCosts::KeyHash::operator()(const OnceKey& key) const {
-  return absl::HashOf(key.mesh.tp, key.mesh.pp, key.mesh.dp, key.layers, key.place);
+  return absl::HashOf(key.mesh, key.layers, key.place);
 }
 
 PlanCosts::BlocksKey PlanCosts::BlocksKeyOf(const ParallelPlan& plan) const {
-  return {plan.tp,
-          RankCount(plan),
-          plan.layer(),
-          ShardsGradients(plan),
-          EmbeddingAddsToHead(problem_.model, plan),
-          SplitsBackward(plan)};
+  return {RanksThatSplit(Splits::kLayer, plan),      RankCount(plan),     plan.layer(), ShardsGradients(plan),
+          EmbeddingAddsToHead(problem_.model, plan), SplitsBackward(plan)};
 }
 
 const PlanCosts::BlockOps& PlanCosts::BlockOpsOf(const ParallelPlan& plan) {
@@ -247,7 +244,7 @@ const PlanCosts::Common& PlanCosts::CommonOf(const ParallelPlan& plan) {
                     .forward_ops = arrival.ops,
                     .backward_ops = arrival.ops};
   blocks.units = UnitCostsOf(plan);
-  if (plan.pp > 1) {
+  if (SplitsDepth(plan)) {
     p.p2p_s = std::max(SecondsOfOps(plan, 0, ActionKind::kSendActivation),
                        SecondsOfOps(plan, 0, ActionKind::kRecvActivation));
   }
@@ -362,8 +359,9 @@ const PipelineCosts& PlanCosts::PipelineOf(const ParallelPlan& plan, double host
     }
     layers_before = layers;
   }
-  for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
-    if (rank >= 2 && rank + 1 < plan.pp && HasLayersOfRankBefore(plan, rank)) {
+  const std::int64_t ranks = RanksThatSplit(Splits::kDepth, plan);
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    if (rank >= 2 && rank + 1 < ranks && HasLayersOfRankBefore(plan, rank)) {
       pipeline_.ranks.push_back(pipeline_.ranks.back());
     } else {
       pipeline_.ranks.push_back(CostsOfRank(plan, common.blocks, rank));

@@ -98,7 +98,7 @@ class PlanCosts {
   }
   // Sizes and kinds of the ops of a layer, the embedding and the head.
   struct BlocksKey {
-    std::int64_t tp, ranks;  // of all; they place the tensor group
+    std::int64_t layer_ranks, ranks;  // of all; they place the tensor group
     LayerOptions layer;
     bool shards_gradients;  // and so never adds to them
     bool embedding_adds;    // to the head's gradient

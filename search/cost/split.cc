@@ -244,8 +244,7 @@ StageOptions BalancedStages(CostModel& costs, const ParallelPlan& plan) {
   Balancer(costs.model(), plan, costs.BlocksOf(plan), costs.host_op_s()).Balance(balanced.split_layers);
   const bool even = balanced.split_layers.empty();
   const std::int64_t most =
-      even ? layers / stages
-           : *std::max_element(balanced.split_layers.begin(), balanced.split_layers.end());
+      even ? layers / stages : *std::max_element(balanced.split_layers.begin(), balanced.split_layers.end());
   if (AllLayersRecompute(plan, most)) balanced.recompute_layers = 0;
   balanced.split = even ? SplitMode::kEven : SplitMode::kExplicit;
   return balanced;

@@ -36,25 +36,33 @@ void ReadRanks(std::string_view nodes, std::string_view ranks_of_node, const Rea
   }
 }
 
-void SetDataRanks(std::string_view tp_name, SettingReader& read, RunDraft& run) {
-  const std::int64_t tp = run.plan.tp, pp = run.plan.pp;
-  const bool fits = tp <= run.ranks && pp <= run.ranks / tp;
-  if (!fits || run.ranks % (tp * pp) != 0) {
-    const std::string problem =
-        fmt::format("{} ranks do not divide by tp={} x pp={}; change one of them", run.ranks, tp, pp);
-    if (const Setting* setting = read.Find(tp_name)) {
-      read.Fail(*setting, fmt::format("does not fit: {}", problem));
-    } else {
-      read.Fail(problem);
-    }
-    run.plan.dp = 1;
+void ReadAxes(std::span<const SayingSetting> axes, SettingReader& read, RunDraft& run) {
+  for (const auto& [axis, setting] : axes) run.plan.*FindAxis(axis)->size = read.Whole(setting, 1);
+}
+
+void SetDataRanks(std::span<const SayingSetting> axes, SettingReader& read, RunDraft& run) {
+  if (const std::optional<MeshOptions> mesh = WithDataRanks(run.plan, run.ranks)) {
+    static_cast<MeshOptions&>(run.plan) = *mesh;
     return;
   }
-  run.plan.dp = run.ranks / (tp * pp);
+  std::vector<std::string> sizes;
+  for (const auto& [axis, setting] : axes)
+    sizes.push_back(fmt::format("{}={}", axis, run.plan.*FindAxis(axis)->size));
+  const std::string problem =
+      fmt::format("{} ranks do not divide by {}; change one of them", run.ranks, fmt::join(sizes, " x "));
+  const auto said = std::find_if(axes.begin(), axes.end(), [&](const SayingSetting& axis) {
+    return read.Find(axis.setting) != nullptr;
+  });
+  if (said != axes.end()) {
+    read.Fail(*read.Find(said->setting), fmt::format("does not fit: {}", problem));
+  } else {
+    read.Fail(problem);
+  }
+  run.plan.dp = 1;
 }
 
 void CheckBatch(std::string_view name, SettingReader& read, const RunDraft& run) {
-  const std::int64_t batch = run.workload.global_batch, dp = run.plan.dp, mbs = run.plan.micro_batch;
+  const std::int64_t batch = run.workload.global_batch, dp = BatchRanks(run.plan), mbs = run.plan.micro_batch;
   if (batch % dp == 0 && batch / dp % mbs == 0) return;
   const std::string problem = fmt::format(
       "{} sequences do not divide by {} data ranks x micro batch {}; change one of them", batch, dp, mbs);
@@ -66,11 +74,11 @@ void CheckBatch(std::string_view name, SettingReader& read, const RunDraft& run)
 }
 
 void NoteDefaultBatch(std::string_view name, SettingReader& read, const RunDraft& run) {
-  read.Note(
-      fmt::format("{} is missing: the framework then takes {} sequences a step, {} on each of {} data "
-                  "rank{}",
-                  name, run.workload.global_batch, run.workload.global_batch / run.plan.dp, run.plan.dp,
-                  run.plan.dp == 1 ? "" : "s"));
+  const std::int64_t ranks = BatchRanks(run.plan);
+  read.Note(fmt::format(
+      "{} is missing: the framework then takes {} sequences a step, {} on each of {} data "
+      "rank{}",
+      name, run.workload.global_batch, run.workload.global_batch / ranks, ranks, ranks == 1 ? "" : "s"));
 }
 
 void SetStages(std::vector<std::int64_t> layers, RunDraft& run) {
@@ -82,7 +90,7 @@ void SetStages(std::vector<std::int64_t> layers, RunDraft& run) {
 }
 
 void ReadTensorOverlap(std::string_view name, SettingReader& read, RunDraft& run) {
-  if (!read.Flag(name) || run.plan.tp == 1) return;
+  if (!read.Flag(name) || !SplitsLayers(run.plan)) return;
   run.plan.tp_overlap = kChunksOfSwitch;
   read.NoteOf(*read.Find(name),
               fmt::format("is read as tp_overlap={}: the framework chooses the chunks", kChunksOfSwitch));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,11 @@ struct RunDraft {
   std::vector<std::string_view> unsaid = {};
 };
 
+// The setting of a framework's file that says an option of the plan, by its text name.
+struct SayingSetting {
+  std::string_view option, setting;
+};
+
 // Returns the product of two sizes, or a bound that no run reaches.
 constexpr std::int64_t Times(std::int64_t a, std::int64_t b) {
   constexpr std::int64_t kNeverReached = std::int64_t{1} << 40;
@@ -46,8 +52,18 @@ constexpr std::int64_t Times(std::int64_t a, std::int64_t b) {
 void ReadRanks(std::string_view nodes, std::string_view ranks_of_node, const ReadingOptions& options,
                SettingReader& read, RunDraft& run);
 
-// Sets dp to the ranks that tp and pp leave. Fails at `tp_name` if they do not divide.
-void SetDataRanks(std::string_view tp_name, SettingReader& read, RunDraft& run);
+// Reads the sizes of axes; 1 where there is no setting.
+void ReadAxes(std::span<const SayingSetting> axes, SettingReader& read, RunDraft& run);
+
+// Calls visit(setting, size) for each of these axes.
+template <typename Visit>
+void ForEachAxis(std::span<const SayingSetting> axes, const ParallelPlan& plan, const Visit& visit) {
+  for (const auto& [axis, setting] : axes) visit(setting, plan.*FindAxis(axis)->size);
+}
+
+// Sets dp to the ranks that the other axes leave. Fails at the first of these that has a setting if they do
+// not divide.
+void SetDataRanks(std::span<const SayingSetting> axes, SettingReader& read, RunDraft& run);
 
 // Checks that the global batch divides by mbs and dp; `name` is the setting that says it.
 void CheckBatch(std::string_view name, SettingReader& read, const RunDraft& run);

@@ -16,11 +16,6 @@ namespace autocfg {
 // is named twice.
 absl::StatusOr<std::map<std::string, std::string>> ParseSaidOptions(std::string_view text);
 
-// The setting of a framework's file that says an option, to name its line.
-struct SayingSetting {
-  std::string_view option, setting;
-};
-
 // Sets the options of `said` that the file leaves open (RunDraft::unsaid). Fails for one that the file says
 // otherwise.
 void ApplySaidOptions(std::span<const SayingSetting> table, const std::map<std::string, std::string>& said,

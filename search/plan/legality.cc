@@ -34,28 +34,31 @@ std::int64_t MostLayers(const ModelSpec& model, const ParallelPlan& plan) {
   return model.layers;
 }
 
-constexpr std::array<Names, 6> kSizes = {"tp", "pp", "dp", "mbs", "vpp", "tp_overlap"};
+// The names of the axes, and then these.
+template <std::size_t kCount>
+constexpr std::array<Names, kAxisCount + kCount> AxesAnd(const std::array<Names, kCount>& others) {
+  std::array<Names, kAxisCount + kCount> names;
+  for (std::size_t i = 0; i < kAxisCount; ++i) names[i] = kAxes[i].name;
+  for (std::size_t i = 0; i < kCount; ++i) names[kAxisCount + i] = others[i];
+  return names;
+}
+
+constexpr auto kSizes = AxesAnd<3>({"mbs", "vpp", "tp_overlap"});
 bool SizeNotPositive(const PlanCase& c) {
   const ParallelPlan& p = c.plan;
-  return p.tp < 1 || p.pp < 1 || p.dp < 1 || p.micro_batch < 1 || p.virtual_stages < 1 || p.tp_overlap < 1;
+  return !HasPositiveSizes(p) || p.micro_batch < 1 || p.virtual_stages < 1 || p.tp_overlap < 1;
 }
 std::string ExplainSizeNotPositive(const PlanCase& c) {
   const ParallelPlan& p = c.plan;
-  return fmt::format(
-      "the sizes are tp={}, pp={}, dp={}, mbs={}, vpp={}, tp_overlap={}; every one must be at least 1", p.tp,
-      p.pp, p.dp, p.micro_batch, p.virtual_stages, p.tp_overlap);
+  return fmt::format("the sizes are {}, mbs={}, vpp={}, tp_overlap={}; every one must be at least 1",
+                     MeshText(p, ", "), p.micro_batch, p.virtual_stages, p.tp_overlap);
 }
 
-constexpr std::array<Names, 3> kMesh = {"tp", "pp", "dp"};
-bool TooManyRanks(const PlanCase& c) {
-  const ParallelPlan& p = c.plan;
-  const std::int64_t most = c.max_ranks;
-  if (p.tp > most || p.pp > most || p.dp > most || p.tp > most / p.pp) return true;
-  return p.tp * p.pp > most / p.dp;
-}
+constexpr auto kAllAxes = AxesAnd<0>({});
+bool TooManyRanks(const PlanCase& c) { return HasMoreRanks(c.plan, c.max_ranks); }
 std::string ExplainTooManyRanks(const PlanCase& c) {
-  return fmt::format("tp={} x pp={} x dp={} is more than the {} ranks there are; use at most {}", c.plan.tp,
-                     c.plan.pp, c.plan.dp, c.max_ranks, c.max_ranks);
+  return fmt::format("{} is more than the {} ranks there are; use at most {}", MeshText(c.plan, " x "),
+                     c.max_ranks, c.max_ranks);
 }
 
 constexpr std::array<Names, 3> kSplitOptions = {"pp", "vpp", "split"};
@@ -209,7 +212,7 @@ std::string ExplainDpNotDivisible(const PlanCase& c) {
 
 constexpr LegalityRule kRules[] = {
     {IllegalReason::kSizeNotPositive, "size_not_positive", kSizes, SizeNotPositive, ExplainSizeNotPositive},
-    {IllegalReason::kTooManyRanks, "too_many_ranks", kMesh, TooManyRanks, ExplainTooManyRanks},
+    {IllegalReason::kTooManyRanks, "too_many_ranks", kAllAxes, TooManyRanks, ExplainTooManyRanks},
     {IllegalReason::kLayersNotDivisible, "layers_not_divisible", kSplitOptions, LayersNotDivisible,
      ExplainLayersNotDivisible},
     {IllegalReason::kHeadsNotDivisible, "heads_not_divisible", kTp, HeadsNotDivisible,

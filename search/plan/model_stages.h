@@ -17,7 +17,7 @@ constexpr std::int64_t StageCount(const ParallelPlan& plan) { return plan.pp * p
 
 // Returns the microbatches per step on one data-parallel rank.
 constexpr std::int64_t MicrobatchCount(const Workload& workload, const ParallelPlan& plan) {
-  return workload.global_batch / (plan.dp * plan.micro_batch);
+  return workload.global_batch / (BatchRanks(plan) * plan.micro_batch);
 }
 
 // Converts between a stage and the chunk of a pipeline rank.

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "search/plan/mesh.h"
+
 namespace autocfg {
 
 enum class Schedule : std::uint8_t { kGPipe, kOneFOneB, kInterleaved, kZeroBubbleH1 };
@@ -47,15 +49,6 @@ constexpr bool SplitsBackward(Schedule schedule) {
 constexpr Schedule DefaultSchedule(std::int64_t virtual_stages) {
   return virtual_stages > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB;
 }
-
-// Sizes of the mesh of ranks, one per axis.
-struct MeshOptions {
-  std::int64_t tp = 1;
-  std::int64_t pp = 1;
-  std::int64_t dp = 1;
-
-  auto operator<=>(const MeshOptions&) const = default;  // NOLINT(modernize-use-nullptr): false positive
-};
 
 // What the ops of a layer depend on, besides the mesh: their number, sizes and kinds.
 struct LayerOptions {
@@ -117,19 +110,18 @@ struct ParallelPlan : MeshOptions, LayerOptions, StageOptions, MessageOptions, S
   const StateOptions& states() const { return *this; }
 };
 
-// Ranks that the plan uses.
-constexpr std::int64_t RankCount(const MeshOptions& mesh) { return mesh.tp * mesh.pp * mesh.dp; }
-
 // These return false for options without effect.
 constexpr bool IsUnfused(const LayerOptions& layer) { return layer.attention == Attention::kUnfused; }
 constexpr bool RecomputesScores(const LayerOptions& layer) {
   return IsUnfused(layer) && layer.recompute == Recompute::kSelective;
 }
-constexpr bool SplitsSequence(const ParallelPlan& plan) { return plan.sequence_parallel && plan.tp > 1; }
+constexpr bool SplitsSequence(const ParallelPlan& plan) {
+  return plan.sequence_parallel && SplitsLayers(plan);
+}
 // The ranks that share the states of one replica: 1 if each rank keeps all of its states.
 constexpr std::int64_t StateShards(const ParallelPlan& plan) {
   if (plan.zero_stage == 0) return 1;
-  return plan.dp_shard == 0 ? plan.dp : plan.dp_shard;
+  return plan.dp_shard == 0 ? BatchRanks(plan) : plan.dp_shard;
 }
 constexpr bool ShardsStates(const ParallelPlan& plan) { return StateShards(plan) > 1; }
 // Of every unit but the norms (docs/engine.md, "Units"), a rank keeps only its part.
@@ -142,9 +134,13 @@ constexpr bool ShardsParameters(const ParallelPlan& plan) {
 // Whether the backward of a microbatch follows its own forward, so that the output layer is still gathered.
 constexpr bool KeepsGatheredHead(const ParallelPlan& plan) { return plan.schedule != Schedule::kGPipe; }
 // The groups of ranks that hold the same states, which they sum gradients over.
-constexpr std::int64_t StateReplicas(const ParallelPlan& plan) { return plan.dp / StateShards(plan); }
+constexpr std::int64_t StateReplicas(const ParallelPlan& plan) {
+  return BatchRanks(plan) / StateShards(plan);
+}
 // Gradients are reduced, and parameters gathered, unit by unit while the rank computes.
-constexpr bool OverlapsGradients(const ParallelPlan& plan) { return plan.grad_overlap && plan.dp > 1; }
+constexpr bool OverlapsGradients(const ParallelPlan& plan) {
+  return plan.grad_overlap && BatchRanks(plan) > 1;
+}
 constexpr bool OverlapsParameters(const ParallelPlan& plan) {
   return plan.param_overlap && ShardsStates(plan);
 }
@@ -154,13 +150,15 @@ constexpr bool GathersAfterUpdate(const ParallelPlan& plan) {
   return ShardsStates(plan) && !OverlapsParameters(plan);
 }
 constexpr bool SplitsBackward(const ParallelPlan& plan) {
-  return plan.pp > 1 && SplitsBackward(plan.schedule);
+  return SplitsDepth(plan) && SplitsBackward(plan.schedule);
 }
 // The chunks of a product whose sums over the tensor group overlap it; 1: they do not.
-constexpr std::int64_t TensorChunks(const ParallelPlan& plan) { return plan.tp > 1 ? plan.tp_overlap : 1; }
-constexpr bool OverlapsMessages(const ParallelPlan& plan) { return plan.p2p_overlap && plan.pp > 1; }
+constexpr std::int64_t TensorChunks(const ParallelPlan& plan) {
+  return SplitsLayers(plan) ? plan.tp_overlap : 1;
+}
+constexpr bool OverlapsMessages(const ParallelPlan& plan) { return plan.p2p_overlap && SplitsDepth(plan); }
 constexpr bool ScattersMessages(const ParallelPlan& plan) {
-  return plan.scatter_gather && plan.tp > 1 && plan.pp > 1 && !plan.sequence_parallel;
+  return plan.scatter_gather && SplitsLayers(plan) && SplitsDepth(plan) && !plan.sequence_parallel;
 }
 
 }  // namespace autocfg

@@ -121,6 +121,15 @@ std::string ShortPlanText(const ParallelPlan& plan) {
   return text;
 }
 
+std::string MeshText(const MeshOptions& mesh, std::string_view between) {
+  std::vector<std::string> sizes;
+  for (const PlanOption& option : PlanOptions()) {
+    if (const AxisRow* axis = FindAxis(option.name); axis != nullptr)
+      sizes.push_back(fmt::format("{}={}", axis->name, mesh.*axis->size));
+  }
+  return fmt::format("{}", fmt::join(sizes, between));
+}
+
 std::string PlanText(const ParallelPlan& plan, PlanOptionTable options) {
   ParallelPlan defaults;
   defaults.virtual_stages = plan.virtual_stages;

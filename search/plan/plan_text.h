@@ -21,6 +21,9 @@ absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text, PlanOptionTabl
 // ParsePlanText(PlanText(p)) == p.
 std::string PlanText(const ParallelPlan& plan, PlanOptionTable options = PlanOptions());
 
+// Returns the sizes of the axes in the order of the table: "tp=2 x pp=4 x dp=8", with " x " between them.
+std::string MeshText(const MeshOptions& mesh, std::string_view between);
+
 // Returns the text with runs of three or more equal stages of a split written short: "split=1+2x62+1" for 1,
 // then 2 in each of 62 stages, then 1. ParsePlanText reads both.
 std::string WithShortSplit(std::string_view plan_text);

@@ -1,46 +1,78 @@
 #include "search/plan/rank_mesh.h"
 
-#include <algorithm>
+#include <stdexcept>
 
 namespace autocfg {
 
-RankMesh::RankMesh(const ParallelPlan& plan)
-    : sizes_{plan.tp, plan.dp, plan.pp}, shards_(StateShards(plan)) {}
+GroupShape ShapeOf(CommGroup group) {
+  constexpr AxisSet kBatch = AxesThatSplit(Splits::kBatch), kDepth = AxesThatSplit(Splits::kDepth);
+  switch (group) {
+    case CommGroup::kNone: return {};
+    case CommGroup::kTensor: return {Axis::kTensor};
+    case CommGroup::kData: return {kBatch};
+    case CommGroup::kShard: return {kBatch, GroupPart::kShard};
+    case CommGroup::kReplica: return {kBatch, GroupPart::kReplica};
+    case CommGroup::kPipeline: return {kDepth};
+    case CommGroup::kEmbedding: return {kDepth, GroupPart::kEnds};
+    case CommGroup::kWorld: return {kEveryAxis};
+  }
+  throw std::logic_error("a group of no known kind");
+}
+
+RankMesh::RankMesh(const ParallelPlan& plan) : shards_(StateShards(plan)) {
+  for (const AxisRow& row : kAxes) axes_.push_back({row.axis, row.splits, plan.*row.size});
+}
+
+RankMesh::RankMesh(std::span<const MeshAxis> axes, std::int64_t shards)
+    : axes_(axes.begin(), axes.end()), shards_(shards) {}
 
 std::int64_t RankMesh::size() const {
   std::int64_t product = 1;
-  for (std::int64_t size : sizes_) product *= size;
+  for (const MeshAxis& axis : axes_) product *= axis.size;
   return product;
 }
 
-std::int64_t RankMesh::size(Axis axis) const { return sizes_[static_cast<std::size_t>(axis)]; }
+std::int64_t RankMesh::size(Axis axis) const { return StrideOf(axis).size; }
 
-std::int64_t RankMesh::Coordinate(std::int64_t rank, Axis axis) const {
-  for (int i = 0; i < static_cast<int>(axis); ++i) rank /= sizes_[static_cast<std::size_t>(i)];
-  return rank % size(axis);
+std::int64_t RankMesh::Coordinate(std::int64_t rank, Axis axis) const { return Position(rank, axis); }
+
+std::int64_t RankMesh::Position(std::int64_t rank, AxisSet axes) const {
+  std::int64_t position = 0, scale = 1;
+  for (const MeshAxis& axis : axes_) {
+    if (axes.Holds(axis.axis)) {
+      position += rank % axis.size * scale;
+      scale *= axis.size;
+    }
+    rank /= axis.size;
+  }
+  return position;
 }
 
-std::int64_t RankMesh::RankAt(const std::array<std::int64_t, kAxisCount>& coordinates) const {
-  std::int64_t rank = 0;
-  for (std::size_t i = sizes_.size(); i-- > 0;) rank = rank * sizes_[i] + coordinates[i];
+std::int64_t RankMesh::RankAt(std::initializer_list<std::pair<Axis, std::int64_t>> coordinates) const {
+  std::int64_t rank = 0, stride = 1;
+  for (const MeshAxis& axis : axes_) {
+    for (const auto& [of, coordinate] : coordinates) {
+      if (of == axis.axis) rank += coordinate * stride;
+    }
+    stride *= axis.size;
+  }
   return rank;
 }
 
-std::vector<std::int64_t> RankMesh::Group(std::int64_t rank, std::initializer_list<Axis> axes) const {
+std::vector<std::int64_t> RankMesh::Group(std::int64_t rank, AxisSet axes) const {
   // Iterates from the slowest to the fastest axis, so that the ranks are in ascending order.
   std::vector<std::int64_t> ranks = {0};
   std::int64_t stride = size();
-  for (int i = kAxisCount - 1; i >= 0; --i) {
-    const Axis axis = static_cast<Axis>(i);
-    stride /= size(axis);
-    const bool spans = std::find(axes.begin(), axes.end(), axis) != axes.end();
+  for (std::size_t i = axes_.size(); i-- > 0;) {
+    const MeshAxis& axis = axes_[i];
+    stride /= axis.size;
     std::vector<std::int64_t> next;
-    for (std::int64_t base : ranks) {
-      if (!spans) {
-        next.push_back(base + Coordinate(rank, axis) * stride);
+    for (const std::int64_t base : ranks) {
+      if (!axes.Holds(axis.axis)) {
+        next.push_back(base + rank / stride % axis.size * stride);
         continue;
       }
-      for (std::int64_t c = 0; c < size(axis); ++c) next.push_back(base + c * stride);
+      for (std::int64_t c = 0; c < axis.size; ++c) next.push_back(base + c * stride);
     }
     ranks = std::move(next);
   }
@@ -48,30 +80,51 @@ std::vector<std::int64_t> RankMesh::Group(std::int64_t rank, std::initializer_li
 }
 
 std::vector<std::int64_t> RankMesh::Group(std::int64_t rank, CommGroup group) const {
-  switch (group) {
-    case CommGroup::kNone: return {rank};
-    case CommGroup::kTensor: return Group(rank, {Axis::kTensor});
-    case CommGroup::kData: return Group(rank, {Axis::kData});
-    case CommGroup::kPipeline: return Group(rank, {Axis::kPipeline});
-    case CommGroup::kShard:
-    case CommGroup::kReplica: {
-      const std::int64_t own = Coordinate(rank, Axis::kData);
-      std::vector<std::int64_t> ranks = Group(rank, {Axis::kData});
-      std::int64_t other = 0;
-      std::erase_if(ranks, [&](std::int64_t) {
-        const std::int64_t data = other++;
-        return group == CommGroup::kShard ? data / shards_ != own / shards_ : data % shards_ != own % shards_;
-      });
+  const auto [axes, part] = ShapeOf(group);
+  std::vector<std::int64_t> ranks = Group(rank, axes);
+  const std::int64_t own = Position(rank, axes);
+  std::int64_t next = 0;
+  switch (part) {
+    case GroupPart::kWhole: return ranks;
+    case GroupPart::kShard:
+      std::erase_if(ranks, [&](std::int64_t) { return next++ / shards_ != own / shards_; });
       return ranks;
-    }
-    case CommGroup::kWorld: return Group(rank, {Axis::kTensor, Axis::kData, Axis::kPipeline});
-    case CommGroup::kEmbedding: {
-      const std::vector<std::int64_t> stages = Group(rank, {Axis::kPipeline});
-      if (stages.size() == 1 || (rank != stages.front() && rank != stages.back())) return {rank};
-      return {stages.front(), stages.back()};
-    }
+    case GroupPart::kReplica:
+      std::erase_if(ranks, [&](std::int64_t) { return next++ % shards_ != own % shards_; });
+      return ranks;
+    case GroupPart::kEnds:
+      if (ranks.size() == 1 || (rank != ranks.front() && rank != ranks.back())) return {rank};
+      return {ranks.front(), ranks.back()};
   }
-  return {rank};
+  throw std::logic_error("a part of no known kind");
+}
+
+RankMesh::Stride RankMesh::StrideOf(AxisSet axes) const {
+  Stride stride;
+  std::int64_t next = 1;  // where the members of a further axis would have to be
+  std::int64_t faster = 1;
+  for (const MeshAxis& axis : axes_) {
+    if (axes.Holds(axis.axis) && axis.size > 1) {
+      if (stride.size == 1) stride.apart = next = faster;
+      if (faster != next) throw std::logic_error("the members of a group are not equally far apart");
+      stride.size *= axis.size;
+      next *= axis.size;
+    }
+    faster *= axis.size;
+  }
+  return stride;
+}
+
+RankMesh::Stride RankMesh::StrideOf(CommGroup group) const {
+  const auto [axes, part] = ShapeOf(group);
+  const auto [size, apart] = StrideOf(axes);
+  switch (part) {
+    case GroupPart::kWhole: return {size, apart};
+    case GroupPart::kShard: return {shards_, apart};
+    case GroupPart::kReplica: return {size / shards_, apart * shards_};
+    case GroupPart::kEnds: return size > 1 ? Stride{2, (size - 1) * apart} : Stride{};
+  }
+  throw std::logic_error("a part of no known kind");
 }
 
 }  // namespace autocfg

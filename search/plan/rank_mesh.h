@@ -1,43 +1,78 @@
-// Maps ranks to coordinates on every axis and back, and lists the ranks of a group. Immutable, thread-safe.
-// Rank order: tensor fastest, then data, then pipeline (Narayanan et al. 2021, section 3.2).
+// The ranks of a mesh: their coordinates, and the groups that they form. Immutable, thread-safe.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "search/ops/op_desc.h"
+#include "search/plan/mesh.h"
 #include "search/plan/parallel_plan.h"
 
 namespace autocfg {
 
-enum class Axis : std::uint8_t { kTensor, kData, kPipeline };
-inline constexpr int kAxisCount = 3;
+// One axis of a mesh.
+struct MeshAxis {
+  Axis axis = Axis::kTensor;
+  Splits splits = Splits::kLayer;
+  std::int64_t size = 1;
+};
+
+// The members of a group are the ranks whose coordinates differ on some axes only. Of these:
+enum class GroupPart : std::uint8_t {
+  kWhole,    // all of them
+  kShard,    // n in a row, with n = StateShards: they share the states of one replica
+  kReplica,  // those n apart: they hold the same states
+  kEnds,     // the first and the last one; a rank in between is alone
+};
+
+// What a communication group is: a set of axes, and a part of what it spans.
+struct GroupShape {
+  AxisSet axes;
+  GroupPart part = GroupPart::kWhole;
+};
+GroupShape ShapeOf(CommGroup group);
 
 class RankMesh {
  public:
   explicit RankMesh(const ParallelPlan& plan);
+  // A mesh of these axes, each at most once, the fastest first. Ranks may have several meshes: mixtures of
+  // experts have one of their own, whose axes fold over others (Liu et al. 2025, arXiv 2504.14960).
+  // `shards`: must divide the product of the axes that split the batch.
+  explicit RankMesh(std::span<const MeshAxis> axes, std::int64_t shards = 1);
 
   std::int64_t size() const;
   std::int64_t size(Axis axis) const;
   std::int64_t Coordinate(std::int64_t rank, Axis axis) const;
 
-  // Returns the rank at the coordinates, indexed by axis. Each coordinate must be within its axis's size.
-  std::int64_t RankAt(const std::array<std::int64_t, kAxisCount>& coordinates) const;
+  // Returns the rank's position among the ranks of Group(rank, axes).
+  std::int64_t Position(std::int64_t rank, AxisSet axes) const;
+
+  // Returns the rank at these coordinates; those of other axes are 0. Each must be within its size.
+  std::int64_t RankAt(std::initializer_list<std::pair<Axis, std::int64_t>> coordinates) const;
 
   // Returns the ranks that share all other coordinates with `rank`, in ascending order. Includes `rank`.
-  std::vector<std::int64_t> Group(std::int64_t rank, std::initializer_list<Axis> axes) const;
+  std::vector<std::int64_t> Group(std::int64_t rank, AxisSet axes) const;
 
-  // Returns the ranks of `rank`'s communication group. kEmbedding: the first and the last rank of the
-  // pipeline at the same tensor and data coordinates (one rank if the pipeline has one); a rank in between
-  // gets only itself. kShard: data coordinates [k n, (k + 1) n) with n = StateShards, at the same other
-  // coordinates; kReplica: those that are equal modulo n.
+  // Returns the ranks of `rank`'s communication group, in ascending order.
   std::vector<std::int64_t> Group(std::int64_t rank, CommGroup group) const;
 
+  // Returns the size of a group that spans the axes, and how far its members are apart. Throws
+  // std::logic_error if they are not equally far apart: if an axis of several ranks lies between two of them.
+  struct Stride {
+    std::int64_t size = 1;
+    std::int64_t apart = 1;
+  };
+  Stride StrideOf(AxisSet axes) const;
+  // The same of a communication group; of kEnds, the two ends.
+  Stride StrideOf(CommGroup group) const;
+
  private:
-  std::array<std::int64_t, kAxisCount> sizes_;
-  std::int64_t shards_;  // consecutive data coordinates that share states
+  absl::InlinedVector<MeshAxis, 6> axes_;
+  std::int64_t shards_;  // consecutive ranks, of those that split the batch, that share states
 };
 
 // Coordinates of one rank that runs alone, a slice of its plan. Its coordinate on the data axis is 0.

@@ -17,8 +17,8 @@
 namespace autocfg {
 namespace {
 
-constexpr std::size_t kPackedSizes =
-    4;  // tp, pp, dp and mbs, the first options, which a CompactPlan holds itself
+// The axes and mbs, the first options, which a CompactPlan holds itself.
+constexpr std::size_t kPackedSizes = kAxisCount + 1;
 using SizeField = std::int64_t ParallelPlan::*;
 // A plan is timed rather than estimated up to so many microbatches times ranks of its pipeline.
 constexpr std::int64_t kMostTimedHere = std::int64_t{1} << 14;
@@ -26,11 +26,16 @@ constexpr std::int64_t kMostTimedHere = std::int64_t{1} << 14;
 // Returns the options of a plan that hold other values than the best plan's, as bits; only those that a
 // CompactPlan holds itself.
 std::uint64_t OtherSizes(const CompactPlan& plan, const ParallelPlan& best) {
-  const std::array<std::int64_t, kPackedSizes> sizes = {plan.tp, plan.pp, plan.dp, plan.micro_batch};
-  const std::array<std::int64_t, kPackedSizes> chosen = {best.tp, best.pp, best.dp, best.micro_batch};
-  std::uint64_t bits = 0;
-  for (std::size_t option = 0; option < kPackedSizes; ++option)
-    if (sizes[option] != chosen[option]) bits |= std::uint64_t{1} << option;
+  static const std::array<std::uint64_t, kAxisCount> axis_bits = [] {
+    std::array<std::uint64_t, kAxisCount> bits{};
+    for (std::size_t i = 0; i < kAxisCount; ++i)
+      bits[i] =
+          std::uint64_t{1} << static_cast<std::size_t>(FindPlanOption(kAxes[i].name) - PlanOptions().data());
+    return bits;
+  }();
+  std::uint64_t bits = plan.micro_batch != best.micro_batch ? std::uint64_t{1} << kAxisCount : 0;
+  for (std::size_t i = 0; i < kAxisCount; ++i)
+    if (plan.mesh[i] != best.*kAxes[i].size) bits |= axis_bits[i];
   return bits;
 }
 
@@ -54,15 +59,14 @@ Survey SurveyOf(const FeasiblePlans& feasible, const ParallelPlan& best) {
   };
   std::vector<bool> known(feasible.table.variants());
   survey.differs.resize(known.size());
-  std::array<std::int64_t, kPackedSizes> previous{};
+  CompactPlan previous;
   const auto add = [&](const CompactPlan& packed) {
     const auto variant = static_cast<std::size_t>(packed.variant);
-    const std::array<std::int64_t, kPackedSizes> sizes = {packed.tp, packed.pp, packed.dp,
-                                                          packed.micro_batch};
-    if (known[variant] && sizes == previous) return;
+    const bool same_sizes = packed.mesh == previous.mesh && packed.micro_batch == previous.micro_batch;
+    if (known[variant] && same_sizes) return;
     const ParallelPlan plan = feasible.table.Unpack(packed);
     for (std::size_t option = 0; option < kPackedSizes; ++option) add_value(option, plan);
-    previous = sizes;
+    previous = packed;
     if (known[variant]) return;
     std::uint64_t bits = 0;
     for (std::size_t option = kPackedSizes; option < options.size(); ++option) {
@@ -295,8 +299,7 @@ std::string PartPhrase(const BreakdownPart& part) {
   return std::string(part.label);
 }
 
-// Returns whether groups of `span` consecutive ranks lie within nodes: RankMesh places tensor ranks next to
-// each other, then those of the data axis, then the stages.
+// Returns whether groups of `span` consecutive ranks lie within nodes.
 bool WithinNodes(const ClusterSpec& cluster, std::int64_t span) {
   if (cluster.groups.size() == 1 && cluster.groups.front().nodes == 1) return true;
   return std::all_of(cluster.groups.begin(), cluster.groups.end(),
@@ -306,22 +309,22 @@ bool WithinNodes(const ClusterSpec& cluster, std::int64_t span) {
 // Returns a fact that explains why a part of the step grows; empty if there is none.
 std::string PlacementFact(const ClusterSpec& cluster, const Workload& workload, const BreakdownPart& grown,
                           const ParallelPlan& best, const ParallelPlan& instead) {
-  const auto leaves = [&](std::int64_t before, std::int64_t now) {
-    return WithinNodes(cluster, before) && !WithinNodes(cluster, now);
+  const auto of_group = [&](CommGroup group) -> std::string {
+    const RankMesh::Stride before = RankMesh(best).StrideOf(group), now = RankMesh(instead).StrideOf(group);
+    if (WithinNodes(cluster, before.size * before.apart) && !WithinNodes(cluster, now.size * now.apart))
+      return fmt::format("its group of {} leaves the node", now.size);
+    return now.size > before.size
+               ? fmt::format("its group has {} ranks in place of {}", now.size, before.size)
+               : "";
   };
   if (grown.seconds == &Breakdown::tp_comm) {
     if (TensorChunks(instead) == 1 && TensorChunks(best) > 1) return "no products hide its sums";
-    if (leaves(best.tp, instead.tp)) return fmt::format("its group of {} leaves the node", instead.tp);
-    if (instead.tp > best.tp)
-      return fmt::format("its group has {} ranks in place of {}", instead.tp, best.tp);
+    if (std::string fact = of_group(CommGroup::kTensor); !fact.empty()) return fact;
   }
   if (grown.seconds == &Breakdown::dp_comm) {
     if (OverlapsGradients(best) && !OverlapsGradients(instead)) return "no computes hide its reductions";
     if (OverlapsParameters(best) && !OverlapsParameters(instead)) return "no computes hide its gathers";
-    if (leaves(best.tp * best.dp, instead.tp * instead.dp))
-      return fmt::format("its group of {} leaves the node", instead.dp);
-    if (instead.dp > best.dp)
-      return fmt::format("its group has {} ranks in place of {}", instead.dp, best.dp);
+    if (std::string fact = of_group(CommGroup::kData); !fact.empty()) return fact;
     if (instead.zero_stage > best.zero_stage)
       return fmt::format("zero={} sends more than zero={}", instead.zero_stage, best.zero_stage);
   }
@@ -337,7 +340,8 @@ std::string PlacementFact(const ClusterSpec& cluster, const Workload& workload, 
                          before, best.pp);
   }
   if (grown.seconds == &Breakdown::compute &&
-      (instead.tp > best.tp || instead.micro_batch < best.micro_batch))
+      (RanksThatSplit(Splits::kLayer, instead) > RanksThatSplit(Splits::kLayer, best) ||
+       instead.micro_batch < best.micro_batch))
     return "its ops are smaller and reach less of the device's peak";
   return "";
 }

@@ -17,7 +17,9 @@ constexpr std::string_view kOutOfMemory = "out_of_memory";
 std::string IllegalDetail(const CostModel& costs, const ParallelPlan& plan, IllegalReason reason) {
   const std::int64_t ranks = RankCount(costs.cluster());
   if (reason == IllegalReason::kRanksNotDivisible) {
-    const std::string_view name = plan.tp > 1 ? "tp" : plan.pp > 1 ? "pp" : "dp";
+    const auto unusable =
+        std::find_if(kAxes.begin(), kAxes.end(), [&](const AxisRow& row) { return plan.*row.size > 1; });
+    const std::string_view name = unusable->name;
     return fmt::format(
         "{}={} does not divide the {} ranks, and a search uses all of them; give a {} that divides {}", name,
         RankCount(plan), ranks, name, ranks);

@@ -100,7 +100,7 @@ std::string SearchLoop::LeftOut() const {
                                        s.options.budget.PlansOf(s.problem.model.layers));
   constexpr std::string_view kNarrow = "name values with --space, such as mbs=1,2,4";
   if (const std::optional<MeshOptions>& at = s.feasible.cut_off_at)
-    return fmt::format("{}: it was cut off at tp={}, pp={}; {}", most, at->tp, at->pp, kNarrow);
+    return fmt::format("{}: it was cut off at {}; {}", most, MeshText(*at, ", "), kNarrow);
   return "";
 }
 
@@ -165,8 +165,7 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
   }
   // Where nothing is measured, most plans need no time.
   const bool lazy = s.options.predict_only && s.costs->knows_every_op();
-  absl::StatusOr<TimedPlans> timed =
-      PredictTimes(*s.costs, s.feasible, s.watch, lazy ? &s.times : nullptr);
+  absl::StatusOr<TimedPlans> timed = PredictTimes(*s.costs, s.feasible, s.watch, lazy ? &s.times : nullptr);
   absl::Status status = timed.status();
   // The front is part of most answers, and its times may take long: here the watch is asked.
   if (status.ok()) status = s.times.TimeFront(*s.costs, s.feasible, s.space, s.watch);
@@ -306,7 +305,6 @@ std::int64_t SearchLoop::PlansLeft() const {
              ? 0
              : s.strategy->PlansLeft(s.candidates, RecalibratedChances(s));
 }
-
 
 std::int64_t SearchLoop::TrialsLeft() const {
   const SearchState& s = *state_;

@@ -25,13 +25,12 @@ std::int64_t LeastFactor(std::int64_t number) {
 // than one rank, not on how many.
 ParallelPlan WithFewRanks(const ParallelPlan& plan) {
   ParallelPlan few = plan;
-  few.tp = LeastFactor(plan.tp);
-  if (plan.dp_shard == 0) {
-    few.dp = LeastFactor(plan.dp);
-  } else {
-    few.dp_shard = LeastFactor(plan.dp_shard);
-    few.dp = few.dp_shard * LeastFactor(plan.dp / plan.dp_shard);
+  for (const AxisRow& row : kAxes) {
+    if (row.splits != Splits::kDepth) few.*row.size = LeastFactor(plan.*row.size);
   }
+  if (plan.dp_shard == 0) return few;
+  few.dp_shard = LeastFactor(plan.dp_shard);
+  few.dp = few.dp_shard * LeastFactor(plan.dp / plan.dp_shard);
   return few;
 }
 
@@ -40,7 +39,7 @@ ParallelPlan WithFewRanks(const ParallelPlan& plan) {
 absl::StatusOr<PipelineTrace> TracePipeline(CostModel& costs, const ParallelPlan& plan) {
   const ParallelPlan few = WithFewRanks(plan);
   Workload share = costs.workload();
-  share.global_batch = share.global_batch / plan.dp * few.dp;
+  share.global_batch = share.global_batch / BatchRanks(plan) * BatchRanks(few);
   AUTOCFG_RETURN_IF_ERROR(CheckProgramSize(share, few));
   PipelineTrace trace{.program = Lower({costs.model(), share, few}), .ranks = {}};
   double ranks_per_core = 1;
@@ -54,11 +53,11 @@ absl::StatusOr<PipelineTrace> TracePipeline(CostModel& costs, const ParallelPlan
   // The program is valid by construction; a stuck one is a bug that must not pass as a timeline.
   if (!step.ok()) throw std::logic_error(std::string(step.status().message()));
   trace.step_time_s = step->step_time_s;
-  trace.ranks.resize(static_cast<std::size_t>(few.pp));
+  trace.ranks.resize(static_cast<std::size_t>(mesh.size(Axis::kPipeline)));
   for (const TraceRow& row : step->rows) {
-    if (mesh.Coordinate(row.rank, Axis::kTensor) != 0 || mesh.Coordinate(row.rank, Axis::kData) != 0)
-      continue;
-    trace.ranks[static_cast<std::size_t>(mesh.Coordinate(row.rank, Axis::kPipeline))].push_back(row);
+    const std::int64_t stage = mesh.Coordinate(row.rank, Axis::kPipeline);
+    if (row.rank == mesh.RankAt({{Axis::kPipeline, stage}}))
+      trace.ranks[static_cast<std::size_t>(stage)].push_back(row);
   }
   return trace;
 }

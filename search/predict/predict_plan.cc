@@ -33,8 +33,8 @@ bool IsWithinTimerLimit(const Workload& workload, const ParallelPlan& plan) {
 
 // Says that the step is, or may be, bound by the host rather than the device.
 std::string LaunchBoundNote(const Prediction& prediction, double host_op_s, const ParallelPlan& plan) {
-  const char* const larger = plan.tp > 1 ? "a larger micro_batch or a lower tp makes larger ones"
-                                         : "a larger micro_batch makes larger ones";
+  const char* const larger = SplitsLayers(plan) ? "a larger micro_batch or a lower tp makes larger ones"
+                                                : "a larger micro_batch makes larger ones";
   if (host_op_s > 0) {
     return fmt::format(
         "launch-bound: the host takes longer to issue the ops, {:g} s each by host_op_s, than the device to "

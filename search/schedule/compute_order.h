@@ -15,7 +15,7 @@ namespace autocfg {
 // Returns whether gradients of norms are summed over the tensor group: under sequence parallelism, where a
 // rank computes them from its own tokens, or if norms of queries and keys are of its own heads.
 inline bool SumsNormGradients(const ModelSpec& model, const ParallelPlan& plan) {
-  return SplitsSequence(plan) || (model.qk_norm == QkNorm::kHead && plan.tp > 1);
+  return SplitsSequence(plan) || (model.qk_norm == QkNorm::kHead && SplitsLayers(plan));
 }
 
 // All of a plan that determines the actions of its pipeline and their order, and so the key of what is
@@ -33,7 +33,7 @@ struct PipelineShape {
         virtual_stages(plan.virtual_stages),
         microbatches(microbatch_count),
         sums_norm_gradients(SplitsSequence(plan)),
-        reduces_gradients(plan.dp > 1),
+        reduces_gradients(BatchRanks(plan) > 1),
         gathers_parameters(GathersAfterUpdate(plan)),
         tied_embeddings(ties_embeddings),
         overlaps_messages(OverlapsMessages(plan)) {}

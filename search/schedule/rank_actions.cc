@@ -62,8 +62,8 @@ bool RankActions::StageHas(ActionKind kind, std::int64_t stage) const {
 
 bool RankActions::RankHas(ActionKind kind) const {
   switch (kind) {
-    case ActionKind::kSumNormGradients: return plan_.tp > 1;
-    case ActionKind::kReduceGradients: return plan_.dp > 1;
+    case ActionKind::kSumNormGradients: return SplitsLayers(plan_);
+    case ActionKind::kReduceGradients: return BatchRanks(plan_) > 1;
     case ActionKind::kGatherParameters: return GathersAfterUpdate(plan_);
     case ActionKind::kSumTiedEmbedding:
       return plan_.pp > 1 && (pipeline_rank_ == 0 || pipeline_rank_ == plan_.pp - 1);

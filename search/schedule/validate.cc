@@ -12,7 +12,7 @@ namespace autocfg {
 
 absl::Status ValidateProgram(const Program& program) {
   const ParallelPlan& plan = program.plan;
-  if (plan.tp < 1 || plan.pp < 1 || plan.dp < 1 || plan.virtual_stages < 1 || program.microbatches < 1) {
+  if (!HasPositiveSizes(plan) || plan.virtual_stages < 1 || program.microbatches < 1) {
     return absl::FailedPreconditionError("program: its plan has a size that is not positive");
   }
   if (plan.pp == 1 && plan.virtual_stages > 1) {

@@ -19,11 +19,10 @@ namespace {
 // The levels of the enumeration, outermost first. A rule is checked at the level that sets the last of the
 // options that it reads. From kVariants on there is a level for each further option with several values;
 // their combinations are the same for all plans of a mesh.
-enum Level : std::size_t { kTensor, kPipeline, kBatch, kSchedule, kVirtualStages, kSplit, kVariants };
+enum Level : std::size_t { kMesh, kBatch, kSchedule, kVirtualStages, kSplit, kVariants };
 
 std::size_t LevelOf(std::string_view name, const std::vector<std::string_view>& variants) {
-  if (name == "tp") return kTensor;
-  if (name == "pp" || name == "dp") return kPipeline;
+  if (FindAxis(name) != nullptr) return kMesh;
   if (name == "mbs") return kBatch;
   if (name == "schedule") return kSchedule;
   if (name == "vpp") return kVirtualStages;
@@ -31,7 +30,7 @@ std::size_t LevelOf(std::string_view name, const std::vector<std::string_view>& 
   if (name == "recompute") return kVariants + variants.size();
   const auto found = std::find(variants.begin(), variants.end(), name);
   // An option that is not in the table is never set.
-  return found == variants.end() ? kTensor : kVariants + static_cast<std::size_t>(found - variants.begin());
+  return found == variants.end() ? kMesh : kVariants + static_cast<std::size_t>(found - variants.begin());
 }
 
 bool Reads(const LegalityRule& rule, std::string_view option) {
@@ -73,17 +72,8 @@ class SearchSpace::Enumeration {
   Counts Run() {
     for (const MeshOptions& mesh : space_.unusable_sizes_)
       CountOne(IllegalReason::kRanksNotDivisible, ParallelPlan(mesh));
-    for (const std::int64_t tp : space_.tp_) {
-      for (const std::int64_t pp : space_.pp_) {
-        const std::int64_t dp = space_.ranks_ / tp / pp;
-        if (tp * pp * dp != space_.ranks_ || !std::binary_search(space_.dp_.begin(), space_.dp_.end(), dp))
-          continue;
-        if (!VisitMesh({tp, pp, dp})) {
-          counts_.ended_at = plan_.mesh();
-          return counts_;
-        }
-      }
-    }
+    if (!space_.ForEachMesh([&](const MeshOptions& mesh) { return VisitMesh(mesh); }))
+      counts_.ended_at = plan_.mesh();
     return counts_;
   }
 
@@ -101,7 +91,7 @@ class SearchSpace::Enumeration {
     const LegalityRule& rule = *rules_[i];
     // Constant for a mesh and a combination of variants; an option that is not in the table is never set.
     const auto is_of_variants = [&](std::string_view name, std::size_t level) {
-      return level == kTensor || level == kPipeline || (level >= kVariants && name != "recompute");
+      return level == kMesh || (level >= kVariants && name != "recompute");
     };
     std::size_t level = 0;
     bool of_layout = true, of_variants = true, of_some_variant = false;
@@ -203,7 +193,7 @@ class SearchSpace::Enumeration {
 
   bool VisitMicroBatch(std::int64_t micro_batch) {
     plan_.micro_batch = micro_batch;
-    return VisitSchedules(FirstBroken(kBatch, FirstBroken(kPipeline, FirstBroken(kTensor, kNone))));
+    return VisitSchedules(FirstBroken(kBatch, FirstBroken(kMesh, kNone)));
   }
 
   // Fills splits_ for the pp at hand. Checks the rules of splits that depend on no microbatch and no
@@ -508,7 +498,7 @@ class SearchSpace::Enumeration {
   std::vector<std::vector<std::size_t>> covering_rules_;
   std::size_t first_recompute_rule_ = kNone;
   Counts counts_;
-  ParallelPlan plan_{{.tp = 0}};
+  ParallelPlan plan_;
   std::vector<std::size_t> split_rules_;  // those of level kSplit that MakeSplits checks
   std::vector<std::pair<std::int64_t, std::vector<SplitCase>>>
       splits_;                                         // by virtual stages, of the pp at hand

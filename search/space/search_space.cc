@@ -40,10 +40,6 @@ void SortUnique(std::vector<T>& values) {
   values.erase(std::unique(values.begin(), values.end()), values.end());
 }
 
-bool Contains(const std::vector<std::int64_t>& sorted, std::int64_t value) {
-  return std::binary_search(sorted.begin(), sorted.end(), value);
-}
-
 bool AllEqual(const std::vector<std::int64_t>& split) {
   return std::all_of(split.begin(), split.end(),
                      [&](std::int64_t layers) { return layers == split.front(); });
@@ -61,10 +57,10 @@ void SortRecompute(std::vector<RecomputeValue>& values) {
 
 // Options whose values depend on the layout; the enumeration has a level of its own for each. All other
 // options are variants.
-constexpr std::string_view kLayoutOptions[] = {"tp",       "pp",  "dp",    "mbs",
-                                               "schedule", "vpp", "split", "recompute"};
+constexpr std::string_view kLayoutOptions[] = {"mbs", "schedule", "vpp", "split", "recompute"};
 
 bool IsVariant(const PlanOption& option) {
+  if (FindAxis(option.name) != nullptr) return false;
   return std::find(std::begin(kLayoutOptions), std::end(kLayoutOptions), option.name) ==
          std::end(kLayoutOptions);
 }
@@ -126,8 +122,7 @@ absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<st
       every_recompute = true;
       continue;
     }
-    ParallelPlan plan;
-    plan.tp = plan.pp = plan.dp = 2;
+    ParallelPlan plan(UniformMesh(2));
     if (absl::Status status = option.parse(option, value, plan); !status.ok())
       return base::WithSubject("space", status);
     const LegalityRule& positive = LegalityRules()[static_cast<std::size_t>(IllegalReason::kSizeNotPositive)];
@@ -155,9 +150,11 @@ absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<st
     SortUnique(into);
   };
   const std::string_view name = option.name;
-  if (name == "tp") collect(tp_, &ParallelPlan::tp);
-  if (name == "pp") collect(pp_, &ParallelPlan::pp);
-  if (name == "dp") collect(dp_, &ParallelPlan::dp);
+  for (std::size_t axis = 0; axis < kAxisCount; ++axis) {
+    if (name != kAxes[axis].name) continue;
+    collect(sizes_[axis], kAxes[axis].size);
+    MoveAsideUnusable(axis);
+  }
   if (name == "mbs") collect(micro_batch_, &ParallelPlan::micro_batch);
   if (name == "schedule") collect(schedules_, &ParallelPlan::schedule);
   if (name == "vpp") collect(virtual_stages_, &ParallelPlan::virtual_stages);
@@ -180,16 +177,13 @@ absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<st
     }
     SortRecompute(recompute_);
   }
-  if (name == "tp") MoveAsideUnusable(tp_, &MeshOptions::tp);
-  if (name == "pp") MoveAsideUnusable(pp_, &MeshOptions::pp);
-  if (name == "dp") MoveAsideUnusable(dp_, &MeshOptions::dp);
   return absl::OkStatus();
 }
 
 // Sets all schedules that the search can predict or run.
 void SearchSpace::SetScheduleDefaults() {
   for (std::size_t i = 0; i < kScheduleCount; ++i) {
-    ParallelPlan plan{{.pp = 2}};
+    ParallelPlan plan(UniformMesh(2));
     plan.schedule = static_cast<Schedule>(i);
     if (CheckAllowed(plan).ok()) schedules_.push_back(plan.schedule);
   }
@@ -213,8 +207,7 @@ void SearchSpace::SetVariantDefaults() {
                  rule.broken({{model_, workload_, defaults}, ranks_});
         });
     for (const std::string_view value : option.choices) {
-      ParallelPlan plan;
-      plan.tp = plan.pp = plan.dp = 2;  // nothing is redundant
+      ParallelPlan plan(UniformMesh(2));  // nothing is redundant
       if (option.needs_hiding && !options_.hides_collectives) continue;
       if (!searched || !option.parse(option, value, plan).ok() || option.equal(plan, defaults)) continue;
       if (CheckAllowed(plan).ok()) axis.values.push_back(std::move(plan));
@@ -225,15 +218,15 @@ void SearchSpace::SetVariantDefaults() {
   }
 }
 
-void SearchSpace::MoveAsideUnusable(std::vector<std::int64_t>& sizes, std::int64_t MeshOptions::*size) {
+void SearchSpace::MoveAsideUnusable(std::size_t axis) {
   const auto unusable = [this](std::int64_t value) { return ranks_ % value != 0; };
-  for (const std::int64_t value : sizes) {
+  for (const std::int64_t value : sizes_[axis]) {
     if (!unusable(value)) continue;
     MeshOptions mesh;
-    mesh.*size = value;
+    mesh.*kAxes[axis].size = value;
     unusable_sizes_.push_back(mesh);
   }
-  std::erase_if(sizes, unusable);
+  std::erase_if(sizes_[axis], unusable);
 }
 
 bool SearchSpace::HasPlainSchedule() const {
@@ -247,13 +240,11 @@ bool SearchSpace::HasVirtualStages() const {
 
 absl::Status SearchSpace::CheckCombinations() const {
   bool any = false, any_scheduled = false;
-  for (const std::int64_t tp : tp_) {
-    for (const std::int64_t pp : pp_) {
-      if (ranks_ / tp % pp != 0 || !Contains(dp_, ranks_ / tp / pp)) continue;
-      any = true;
-      any_scheduled = any_scheduled || HasPlainSchedule() || (pp > 1 && HasVirtualStages());
-    }
-  }
+  ForEachMesh([&](const MeshOptions& mesh) {
+    any = true;
+    any_scheduled = any_scheduled || HasPlainSchedule() || (SplitsDepth(mesh) && HasVirtualStages());
+    return true;
+  });
   if (!any) {
     return BadSpace(
         fmt::format("no tp x pp x dp of the values given makes {} ranks; widen one of them", ranks_));
@@ -265,11 +256,11 @@ absl::Status SearchSpace::CheckCombinations() const {
     const auto schedule = static_cast<Schedule>(i);
     if (TakesVirtualStages(schedule)) several.push_back(Name(schedule));
   }
-  return BadSpace(
-      fmt::format("no plan has schedule={}, vpp={} and pp={}: {} takes vpp and pp of at least 2, any other "
-                  "schedule vpp=1; widen one of them",
-                  fmt::join(named, ","), fmt::join(virtual_stages_, ","), fmt::join(pp_, ","),
-                  fmt::join(several, " or ")));
+  return BadSpace(fmt::format(
+      "no plan has schedule={}, vpp={} and pp={}: {} takes vpp and pp of at least 2, any other "
+      "schedule vpp=1; widen one of them",
+      fmt::join(named, ","), fmt::join(virtual_stages_, ","),
+      fmt::join(sizes_[static_cast<std::size_t>(Axis::kPipeline)], ","), fmt::join(several, " or ")));
 }
 
 absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Workload& workload,
@@ -284,7 +275,7 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Wo
   space.options_ = options;
   space.ranks_ = ranks;
   space.recompute_option_ = FindPlanOption("recompute", options.table);
-  space.tp_ = space.pp_ = space.dp_ = Divisors(ranks);
+  space.sizes_.fill(Divisors(ranks));
   space.micro_batch_ = Divisors(workload.global_batch);
   space.virtual_stages_ = Divisors(model.layers);
   space.SetScheduleDefaults();

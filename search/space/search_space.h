@@ -1,6 +1,7 @@
 // The plans of a search: bounds per axis, enumerated lazily in a fixed order. Immutable, thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -166,7 +167,22 @@ class SearchSpace {
   void SetScheduleDefaults();
   void SetVariantDefaults();
   absl::Status CheckCombinations() const;
-  void MoveAsideUnusable(std::vector<std::int64_t>& sizes, std::int64_t MeshOptions::*size);
+  void MoveAsideUnusable(std::size_t axis);
+  // Calls visit(mesh) for each mesh of all ranks, in order, until it returns false; then returns false.
+  template <typename Visit>
+  bool ForEachMesh(const Visit& visit, MeshOptions mesh = {}, std::size_t axis = 0) const {
+    if (axis == kAxisCount) {
+      const std::optional<MeshOptions> all = WithDataRanks(mesh, ranks_);
+      const std::vector<std::int64_t>& sizes = sizes_[static_cast<std::size_t>(Axis::kData)];
+      const bool held = all && std::binary_search(sizes.begin(), sizes.end(), SizeOf(*all, Axis::kData));
+      return !held || visit(*all);
+    }
+    if (kAxes[axis].axis == Axis::kData) return ForEachMesh(visit, mesh, axis + 1);
+    return std::all_of(sizes_[axis].begin(), sizes_[axis].end(), [&](std::int64_t size) {
+      mesh.*kAxes[axis].size = size;
+      return ForEachMesh(visit, mesh, axis + 1);
+    });
+  }
   bool HasPlainSchedule() const;                              // one of one stage per rank, with vpp = 1
   bool HasVirtualStages() const;                              // one of several, with a vpp of 2 or more
   absl::Status CheckAllowed(const ParallelPlan& plan) const;  // that the search may predict or run it
@@ -177,8 +193,10 @@ class SearchSpace {
   Workload workload_;
   SpaceOptions options_;
   std::int64_t ranks_ = 1;
-  std::vector<MeshOptions> unusable_sizes_;  // values of tp, pp, dp that divide no layout of all ranks
-  std::vector<std::int64_t> tp_, pp_, dp_, micro_batch_, virtual_stages_;  // ascending
+  std::vector<MeshOptions> unusable_sizes_;  // sizes of an axis that divide no layout of all ranks
+  // Each ascending. Of the axes, in the order of kAxes.
+  std::array<std::vector<std::int64_t>, kAxisCount> sizes_;
+  std::vector<std::int64_t> micro_batch_, virtual_stages_;
   std::vector<Schedule> schedules_;
   bool even_ = true, auto_ = true, split_derived_ = true;
   std::vector<std::vector<std::int64_t>> explicit_splits_;

@@ -61,8 +61,8 @@ void CheckSlice(const TrainConfig& c) {
       throw BadInput(fmt::format("slice: {} {} is outside 0 to {} of the plan", axis, coordinate, size - 1));
     }
   };
-  check("tensor", c.slice->tensor, c.plan.tp);
-  check("pipeline", c.slice->pipeline, c.plan.pp);
+  check("tensor", c.slice->tensor, SizeOf(c.plan, Axis::kTensor));
+  check("pipeline", c.slice->pipeline, SizeOf(c.plan, Axis::kPipeline));
   if (!c.save_path.empty()) throw BadInput("a slice has no whole model to save; leave out --save or --slice");
   if (!c.checkpoint_path.empty() || !c.resume_path.empty())
     throw BadInput("a slice has no state of a whole run; leave out --checkpoint and --resume, or --slice");
@@ -165,7 +165,7 @@ void CheckTrainConfig(const TrainConfig& c, std::int64_t world_size) {
 }
 
 std::int64_t RankOfSlice(const TrainConfig& c) {
-  return RankMesh(c.plan).RankAt({c.slice->tensor, 0, c.slice->pipeline});
+  return RankMesh(c.plan).RankAt({{Axis::kTensor, c.slice->tensor}, {Axis::kPipeline, c.slice->pipeline}});
 }
 
 }  // namespace autocfg::trainer

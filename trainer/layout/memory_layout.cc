@@ -290,7 +290,7 @@ void MemoryLayout::AddHead(HeadActivations& head) {
   AddNorm(kRegion, head.norm);
   Add(kRegion, head.ln, e, {s.rows, s.hidden});
   Add(kRegion, head.logits, e, {s.tokens, s.vocab});
-  if (s.plan.tp > 1) {
+  if (SplitsLayers(s.plan)) {
     Add(kRegion, head.max, stat, {s.tokens});
     Add(kRegion, head.sums, stat, {2, s.tokens});
   }

@@ -15,7 +15,7 @@ RankShape MakeRankShape(const RunView& run, std::int64_t rank) {
   s.plan = run.plan;
   s.rank = rank;
   s.tensor = mesh.Coordinate(rank, Axis::kTensor);
-  s.data = mesh.Coordinate(rank, Axis::kData);
+  s.data = mesh.Position(rank, AxesThatSplit(Splits::kBatch));
   s.pipeline = mesh.Coordinate(rank, Axis::kPipeline);
   s.shards = StateShards(run.plan);
   s.shard = s.data % s.shards;

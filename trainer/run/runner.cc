@@ -185,7 +185,7 @@ void Runner::LoadTokens(std::int64_t microbatch, const StageShape& stage, const 
   if (!stage.first && !stage.last) return;
   const std::int64_t s = shape_.seq_len;
   const std::int64_t first = FirstSequence(step_, shape_.workload.global_batch, shape_.data,
-                                           mesh_.size(Axis::kData), microbatch, shape_.micro_batch);
+                                           BatchRanks(shape_.plan), microbatch, shape_.micro_batch);
   sequence_.resize(s + 1);
   tokens_.resize(shape_.tokens);
   targets_.resize(shape_.tokens);

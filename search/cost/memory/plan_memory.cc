@@ -100,7 +100,7 @@ PlanMemory::PlanMemory(const RunView& run)
   }
   kept_ = inner_ - (RecomputesScores(run.plan) ? probabilities : 0);
   head_ = 2 * hidden_ + statistics + rows(s_.vocab) + ids;
-  if (run.plan.tp > 1) head_ += per_token + AlignedBytes(2 * s_.tokens * st);
+  if (SplitsLayers(run.plan)) head_ += per_token + AlignedBytes(2 * s_.tokens * st);
 
   workspace_ = all_hidden + rows(s_.qkv) + rows(s_.attention) + rows(s_.ffn) +
                AlignedBytes(kStepScalars * SizeOf(DType::kF64));
@@ -149,8 +149,8 @@ MemoryBytes PlanMemory::Of(const RankLoad& rank) const {
   const bool embedding_group =
       plan_.pp > 1 && model_.tied_embeddings && (rank.place.first || rank.place.last);
   const bool sharded = ShardsStates(plan_), replicas = StateReplicas(plan_) > 1;
-  bytes.communication += kCollectiveStagingBytes *
-                         ((plan_.tp > 1) + sharded + replicas + embedding_group + (RankCount(plan_) > 1));
+  bytes.communication += kCollectiveStagingBytes * (SplitsLayers(plan_) + sharded + replicas +
+                                                    embedding_group + (RankCount(plan_) > 1));
   return bytes;
 }
 

@@ -212,7 +212,7 @@ class OpLister {
   bool Adds(bool accumulate) const { return accumulate && !ShardsGradients(plan_); }
 
   void Message(OpKind kind) {
-    Communicate(kind, types.compute, CommGroup::kPipeline, plan_.pp,
+    Communicate(kind, types.compute, CommGroup::kPipeline, SizeOf(plan_, Axis::kPipeline),
                 ScattersMessages(plan_) ? s.message / plan_.tp : s.message);
   }
   // The parts of a message that has arrived.

@@ -36,7 +36,7 @@ class Lister {
 
   // What is not reduced in the computes: of all units, or of the norms alone.
   std::vector<RepeatedOp> Gradients() const {
-    if (plan_.dp == 1) return {};
+    if (BatchRanks(plan_) == 1) return {};
     std::vector<RepeatedOp> ops;
     const bool all = !ShardsGradients(plan_) && !OverlapsGradients(plan_);
     const auto reduce = [&](std::int64_t elements, std::int64_t times) {
@@ -139,8 +139,8 @@ std::vector<RepeatedOp> RankOps(const RunView& run, std::int64_t pipeline_rank, 
     case ActionKind::kReduceGradients: return lister().Gradients();
     case ActionKind::kSumTiedEmbedding: {
       const Lister ops = lister();
-      if (run.plan.pp == 1 || !run.model.tied_embeddings || !(ops.place().first || ops.place().last))
-        return {};
+      const auto [first, last] = ops.place();
+      if (!run.model.tied_embeddings || first == last) return {};  // both: there is no other rank
       return ops.TiedEmbedding();
     }
     case ActionKind::kReduceScalars: {

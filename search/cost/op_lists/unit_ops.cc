@@ -74,7 +74,7 @@ OpDesc UnitGatherOp(const Workload& workload, const ParallelPlan& plan, std::int
 OpDesc UnitReduceOp(const Workload& workload, const ParallelPlan& plan, std::int64_t elements) {
   const DType type = workload.precision.gradients;
   if (!ShardsStates(plan))
-    return CommunicationOp(OpKind::kAllReduceSum, type, CommGroup::kData, plan.dp, elements);
+    return CommunicationOp(OpKind::kAllReduceSum, type, CommGroup::kData, BatchRanks(plan), elements);
   return CommunicationOp(OpKind::kReduceScatter, type, CommGroup::kShard, StateShards(plan), elements);
 }
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "search/plan/rank_mesh.h"
-
 namespace autocfg {
 namespace {
 
@@ -61,23 +59,17 @@ GroupSpan Strided(std::int64_t size, std::int64_t stride, std::int64_t world, st
 }  // namespace
 
 GroupSpan SpanOf(CommGroup group, const ParallelPlan& plan, std::int64_t gpus_per_node) {
-  const std::int64_t world = RankCount(plan);
-  switch (group) {
-    case CommGroup::kNone: return {};
-    case CommGroup::kTensor: return Strided(plan.tp, 1, world, gpus_per_node);
-    case CommGroup::kData: return Strided(plan.dp, plan.tp, world, gpus_per_node);
-    case CommGroup::kShard: return Strided(StateShards(plan), plan.tp, world, gpus_per_node);
-    case CommGroup::kReplica:
-      return Strided(StateReplicas(plan), plan.tp * StateShards(plan), world, gpus_per_node);
-    case CommGroup::kWorld: return Strided(world, 1, world, gpus_per_node);
-    case CommGroup::kPipeline:
-    case CommGroup::kEmbedding: {
-      if (plan.pp <= 1) return {};
-      const bool one_node = world <= gpus_per_node;
-      return {.size = 2, .in_node = one_node ? 2 : 1, .nodes = one_node ? 1 : 2};
-    }
-  }
-  return {};
+  return SpanOf(group, RankMesh(plan), gpus_per_node);
+}
+
+GroupSpan SpanOf(CommGroup group, const RankMesh& mesh, std::int64_t gpus_per_node) {
+  const std::int64_t world = mesh.size();
+  const auto [size, apart] = mesh.StrideOf(group);
+  if (group != CommGroup::kPipeline && group != CommGroup::kEmbedding)
+    return Strided(size, apart, world, gpus_per_node);
+  if (size <= 1) return {};
+  const bool one_node = world <= gpus_per_node;
+  return {.size = 2, .in_node = one_node ? 2 : 1, .nodes = one_node ? 1 : 2};
 }
 
 }  // namespace autocfg

@@ -5,11 +5,12 @@
 
 #include "search/ops/op_desc.h"
 #include "search/plan/parallel_plan.h"
+#include "search/plan/rank_mesh.h"
 
 namespace autocfg {
 
-// Placement of a group of ranks on the nodes. Ranks are numbered tensor fastest, then data, then pipeline
-// (search/plan/rank_mesh.h). They fill node after node, even if a node boundary divides a group.
+// Placement of a group of ranks on the nodes. The ranks of a mesh fill node after node, in order, even if a
+// node boundary divides a group.
 struct GroupSpan {
   std::int64_t size = 1;
   std::int64_t in_node = 1;  // members on the same node, on the node with the fewest
@@ -19,6 +20,7 @@ struct GroupSpan {
 // Returns the span of the plan's worst placed group of that kind: the fewest members in a node and the most
 // nodes of any such group, exact for every layout. kPipeline: two neighbours; if any boundary between stages
 // crosses nodes, all are assumed to.
+GroupSpan SpanOf(CommGroup group, const RankMesh& mesh, std::int64_t gpus_per_node);
 GroupSpan SpanOf(CommGroup group, const ParallelPlan& plan, std::int64_t gpus_per_node);
 
 }  // namespace autocfg

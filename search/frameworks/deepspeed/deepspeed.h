@@ -1,6 +1,7 @@
 // DeepSpeed: names of its options that say something of model, workload or plan, its writer and its reader.
 #pragma once
 
+#include <array>
 #include <string_view>
 
 #include "search/frameworks/export_target.h"
@@ -22,6 +23,7 @@ inline constexpr std::string_view kShards = "zero_optimization.mics_shard_size";
 inline constexpr std::string_view kTp = "tensor_parallel.autotp_size";
 inline constexpr std::string_view kTpOverlap = "tensor_parallel.tp_overlap_comm";
 inline constexpr std::string_view kPp = "pipeline.stages";
+inline constexpr std::array<SayingSetting, 2> kAxisSettings = {{{"tp", kTp}, {"pp", kPp}}};
 inline constexpr std::string_view kRecompute = "pipeline.activation_checkpoint_interval";
 inline constexpr std::string_view kChosenLater = "auto";  // by the Trainer of Hugging Face
 }  // namespace deepspeed

@@ -7,19 +7,21 @@ namespace {
 
 constexpr LegalityRule kDeepSpeedRules[] = {
     {kCannot, "schedule", kReads<"pp", "schedule">,
-     [](const PlanCase& c) { return c.plan.pp > 1 && c.plan.schedule != Schedule::kOneFOneB; },
+     [](const PlanCase& c) { return SplitsDepth(c.plan) && c.plan.schedule != Schedule::kOneFOneB; },
      [](const PlanCase& c) { return SaysSchedule(c, "1f1b"); }},
     {kCannot, "equal_stages", kReads<"pp", "split">,
-     [](const PlanCase& c) { return c.plan.pp > 1 && c.plan.split != SplitMode::kEven; },
+     [](const PlanCase& c) { return SplitsDepth(c.plan) && c.plan.split != SplitMode::kEven; },
      Says<"split (it balances stages itself)">},
     {kCannot, "tensor_with_pipeline", kReads<"tp", "pp">,
-     [](const PlanCase& c) { return c.plan.tp > 1 && c.plan.pp > 1; }, Says<"tp and pp together">},
+     [](const PlanCase& c) { return SplitsLayers(c.plan) && SplitsDepth(c.plan); },
+     Says<"tp and pp together">},
     {kCannot, "tensor_with_parameters", kReads<"tp", "zero">,
-     [](const PlanCase& c) { return c.plan.tp > 1 && c.plan.zero_stage == 3; }, Says<"tp with zero=3">},
+     [](const PlanCase& c) { return SplitsLayers(c.plan) && c.plan.zero_stage == 3; },
+     Says<"tp with zero=3">},
     {kCannot, "sequence", kReads<"tp", "sp">, [](const PlanCase& c) { return SplitsSequence(c.plan); },
      Says<"sp=1 (its sequence parallelism is another)">},
     {kCannot, "overlapped_replicas", kReads<"zero", "pp", "grad_overlap">,
-     [](const PlanCase& c) { return c.plan.grad_overlap && (c.plan.zero_stage < 2 || c.plan.pp > 1); },
+     [](const PlanCase& c) { return c.plan.grad_overlap && (c.plan.zero_stage < 2 || SplitsDepth(c.plan)); },
      Says<"grad_overlap=1 without zero=2 or 3">},
     {kCannot, "overlapped_gathering", kReads<"zero", "param_overlap">,
      [](const PlanCase& c) { return c.plan.param_overlap && c.plan.zero_stage != 3; },
@@ -58,9 +60,8 @@ constexpr HarmlessSetting kDeepSpeedHarmless[] = {
 };
 
 constexpr SayingSetting kDeepSpeedSaying[] = {
-    {"tp", deepspeed::kTp},          {"pp", deepspeed::kPp},
-    {"mbs", deepspeed::kMicroBatch}, {"recompute", deepspeed::kRecompute},
-    {"zero", deepspeed::kStage},
+    deepspeed::kAxisSettings[0],          deepspeed::kAxisSettings[1], {"mbs", deepspeed::kMicroBatch},
+    {"recompute", deepspeed::kRecompute}, {"zero", deepspeed::kStage},
 };
 
 }  // namespace
@@ -85,7 +86,7 @@ constexpr FrameworkAdapter kDeepSpeedAdapter = {
     .global_batch = deepspeed::kGlobalBatch,
     .script_says =
         [](std::string_view option, const ParallelPlan& plan) {
-          return option == "attention" || (option == "recompute" && plan.pp == 1);
+          return option == "attention" || (option == "recompute" && !SplitsDepth(plan));
         },
 };
 

@@ -47,7 +47,7 @@ void ReadBatches(const ReadingOptions& options, SettingReader& read, RunDraft& r
   if (!read.ok()) return;
   if (options.ranks > 0) {
     run.ranks = options.ranks;
-    SetDataRanks(deepspeed::kTp, read, run);
+    SetDataRanks(deepspeed::kAxisSettings, read, run);
   } else if (global > 0 && micro > 0 && steps > 0) {
     if (global % steps != 0 || global / steps % micro != 0) {
       read.Fail(*read.Find(deepspeed::kGlobalBatch),

@@ -27,7 +27,7 @@ void PutZero(const ParallelPlan& plan, DeepSpeedJson& json) {
   if (plan.zero_stage != 3) return;
   constexpr std::int64_t kDefaultPrefetch = 50'000'000;  // elements
   Put(deepspeed::kPrefetch, plan.param_overlap ? kDefaultPrefetch : 0, json);
-  if (StateShards(plan) < plan.dp) Put(deepspeed::kShards, StateShards(plan), json);
+  if (StateReplicas(plan) > 1) Put(deepspeed::kShards, StateShards(plan), json);
 }
 
 }  // namespace

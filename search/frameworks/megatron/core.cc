@@ -90,14 +90,13 @@ void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run) {
   ParallelPlan& plan = run.plan;
   read.RefuseAboveOne(names.expert_parallel, "expert parallelism is not modelled");
   read.RefuseAboveOne(names.context_parallel, "context parallelism is not modelled");
-  plan.tp = read.Whole(names.tp, 1);
-  plan.pp = read.Whole(names.pp, 1);
-  SetDataRanks(names.tp, read, run);
+  ReadAxes(names.axes, read, run);
+  SetDataRanks(names.axes, read, run);
   plan.micro_batch = read.Required(names.micro_batch);
-  run.workload.global_batch = read.Whole(names.global_batch, Times(plan.micro_batch, plan.dp));
+  run.workload.global_batch = read.Whole(names.global_batch, Times(plan.micro_batch, BatchRanks(plan)));
   if (!read.Has(names.global_batch)) NoteDefaultBatch(names.global_batch, read, run);
   CheckBatch(names.global_batch, read, run);
-  plan.sequence_parallel = read.Flag(names.sp) && plan.tp > 1;
+  plan.sequence_parallel = read.Flag(names.sp) && SplitsLayers(plan);
   ReadTensorOverlap(names.tp_overlap, read, run);
   if (plan.tp_overlap > 1 && !plan.sequence_parallel)
     read.Fail(*read.Find(names.tp_overlap), fmt::format("needs {}; add it", names.sp));

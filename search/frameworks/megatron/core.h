@@ -19,7 +19,8 @@ struct CoreNames {
   std::string_view norm_eps;
   std::string_view position, rotary_base, rotary_share;
   std::string_view qk_norm, vocab_multiple, init_std;
-  std::string_view tp, pp, sp, micro_batch, global_batch;
+  std::array<SayingSetting, 2> axes;
+  std::string_view sp, micro_batch, global_batch;
   std::string_view recompute, recompute_method, recompute_layers;
   std::string_view attention, tp_overlap;
   std::string_view context_parallel, expert_parallel, experts;  // never written
@@ -39,8 +40,8 @@ inline constexpr std::string_view kNoPositions = "none";
 
 // Returns the settings that say options of the plan; `zero`: the one that shards states.
 constexpr std::array<SayingSetting, 7> CoreSaying(const CoreNames& names, std::string_view zero) {
-  return {{{"tp", names.tp},
-           {"pp", names.pp},
+  return {{names.axes[0],
+           names.axes[1],
            {"mbs", names.micro_batch},
            {"recompute", names.recompute},
            {"attention", names.attention},

@@ -195,12 +195,13 @@ void ReadStates(SettingReader& read, RunDraft& run) {
   }
   const std::int64_t instances = read.Whole(megatron::kInstances, 1);
   if (instances > 1) {
-    if (plan.dp % instances != 0) {
+    const std::int64_t ranks = BatchRanks(plan);
+    if (ranks % instances != 0) {
       read.Fail(*read.Find(megatron::kInstances),
                 fmt::format("is {}, which does not divide the {} data ranks; change one of them", instances,
-                            plan.dp));
+                            ranks));
     } else if (plan.zero_stage > 0) {
-      plan.dp_shard = plan.dp / instances;
+      plan.dp_shard = ranks / instances;
     }
   }
   plan.grad_overlap = read.Flag(megatron::kGradOverlap);

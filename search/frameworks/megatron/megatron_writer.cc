@@ -89,11 +89,11 @@ void WriteModel(const ExportedRun& run, FlagFile& file) {
 
 void WriteParallelism(const ExportedRun& run, FlagFile& file, std::vector<std::string>& translated) {
   const ParallelPlan& plan = run.plan;
-  file.Section(fmt::format("parallelism; the data axis is what is left of the ranks: {}", plan.dp));
-  file.Option(kMegatronNames.tp, plan.tp);
-  file.Option(kMegatronNames.pp, plan.pp);
+  file.Section(fmt::format("parallelism; the data axis is what is left of the ranks: {}", BatchRanks(plan)));
+  ForEachAxis(kMegatronNames.axes, plan,
+              [&](std::string_view setting, std::int64_t size) { file.Option(setting, size); });
   file.Flag(kMegatronNames.sp, SplitsSequence(plan));
-  if (plan.split == SplitMode::kExplicit && plan.pp > 1) {
+  if (plan.split == SplitMode::kExplicit && SplitsDepth(plan)) {
     const std::string layout = PipelineLayout(run);
     file.Option(megatron::kLayout, layout);
     translated.push_back(fmt::format("the split is --pipeline-model-parallel-layout {}", layout));
@@ -145,8 +145,7 @@ void WriteTraining(const ExportedRun& run, FlagFile& file) {
   } else {
     file.Flag(megatron::kShardsStates, plan.zero_stage > 0);
   }
-  if (ShardsStates(plan) && StateShards(plan) < plan.dp)
-    file.Option(megatron::kInstances, plan.dp / StateShards(plan));
+  if (ShardsStates(plan) && StateReplicas(plan) > 1) file.Option(megatron::kInstances, StateReplicas(plan));
   file.Flag(megatron::kGradOverlap, plan.grad_overlap);
   file.Flag(megatron::kParamOverlap, plan.param_overlap);
   file.Option("--optimizer", "adam");
@@ -189,7 +188,7 @@ ExportedFile WriteMegatron(const ExportedRun& run) {
   WriteTraining(run, file);
   exported.launch = {.program = "pretrain_gpt.py", .arguments = "$(grep -v '^#' {file})"};
   // Collectives and computes must be issued in one order; before Blackwell, one queue gives it.
-  if (run.plan.tp > 1 && !IsFsdp(run.plan))
+  if (SplitsLayers(run.plan) && !IsFsdp(run.plan))
     exported.launch.environment.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
   exported.text =
       HeaderOf(fmt::format("Megatron-LM ({}), pretrain_gpt.py", kMegatronVersion), run, exported) +

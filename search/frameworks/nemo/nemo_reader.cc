@@ -80,7 +80,7 @@ void ReadNemo(const ReadingOptions& options, SettingReader& read, RunDraft& run)
   if (plan.pp == 1 && plan.virtual_stages > 1) {
     read.Fail(*read.Find(nemo::kVirtualStages),
               fmt::format("is {}, and {} is 1: only a pipeline has virtual stages; change one of them",
-                          plan.virtual_stages, kNemoNames.pp));
+                          plan.virtual_stages, kNemoNames.axes[1].setting));
     return;
   }
   SetDependentDefaults(plan);

@@ -85,8 +85,8 @@ void WriteNemoParallelism(const ExportedRun& run, YamlFile& file) {
   const ParallelPlan& plan = run.plan;
   file.Set(kNemoNames.micro_batch, plan.micro_batch);
   file.Set(kNemoNames.global_batch, run.workload.global_batch);
-  file.Set(kNemoNames.tp, plan.tp);
-  file.Set(kNemoNames.pp, plan.pp);
+  ForEachAxis(kNemoNames.axes, plan,
+              [&](std::string_view setting, std::int64_t size) { file.Set(setting, size); });
   file.Set(nemo::kVirtualStages, plan.virtual_stages > 1 ? fmt::to_string(plan.virtual_stages) : "null");
   file.Set(kNemoNames.sp, Yes(SplitsSequence(plan)));
   file.Set(nemo::kMessageOverlap, Yes(plan.p2p_overlap));
@@ -148,7 +148,7 @@ ExportedFile WriteNemo(const ExportedRun& run) {
   exported.launch = {
       .program = "examples/nlp/language_modeling/megatron_gpt_pretraining.py",
       .arguments = "--config-path \"$(dirname {file})\" --config-name \"$(basename {file} .yaml)\""};
-  if (plan.tp > 1) exported.launch.environment.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+  if (SplitsLayers(plan)) exported.launch.environment.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "1");
   YamlFile file;
   file.Set(nemo::kDevices, layout.ranks_per_node);
   file.Set(nemo::kNodes, layout.nodes);

@@ -30,8 +30,9 @@ inline constexpr std::string_view kSeqLen = "training.seq_len";
 inline constexpr std::string_view kPrecision = "training.mixed_precision_param";
 inline constexpr std::string_view kReplicas = "parallelism.data_parallel_replicate_degree";
 inline constexpr std::string_view kShards = "parallelism.data_parallel_shard_degree";
-inline constexpr std::string_view kTp = "parallelism.tensor_parallel_degree";
 inline constexpr std::string_view kPp = "parallelism.pipeline_parallel_degree";
+inline constexpr std::array<SayingSetting, 2> kAxisSettings = {
+    {{"tp", "parallelism.tensor_parallel_degree"}, {"pp", kPp}}};
 inline constexpr std::string_view kReshard = "parallelism.fsdp_reshard_after_forward";
 inline constexpr std::string_view kAlways = "always";
 inline constexpr std::string_view kNever = "never";

@@ -7,37 +7,42 @@ namespace {
 
 constexpr LegalityRule kTorchtitanRules[] = {
     {kCannot, "schedule", kReads<"pp", "schedule">,
-     [](const PlanCase& c) { return c.plan.pp > 1 && c.plan.schedule == Schedule::kZeroBubbleH1; },
+     [](const PlanCase& c) { return SplitsDepth(c.plan) && c.plan.schedule == Schedule::kZeroBubbleH1; },
      [](const PlanCase& c) { return SaysSchedule(c, "gpipe, 1f1b and interleaved"); }},
     {kCannot, "sharded_states", kReads<"dp", "zero">,
-     [](const PlanCase& c) { return c.plan.dp > 1 && c.plan.zero_stage == 1; },
+     [](const PlanCase& c) { return BatchRanks(c.plan) > 1 && c.plan.zero_stage == 1; },
      Says<"zero=1 (it shards gradients too: zero=2 or 3)">},
     {kCannot, "replicas", kReads<"tp", "pp", "dp", "zero">,
      [](const PlanCase& c) {
-       return c.plan.dp > 1 && c.plan.zero_stage == 0 && (c.plan.tp > 1 || c.plan.pp > 1);
+       return BatchRanks(c.plan) > 1 && c.plan.zero_stage == 0 &&
+              (SplitsLayers(c.plan) || SplitsDepth(c.plan));
      },
      Says<"zero=0 of several data ranks with tp or pp">},
     {kCannot, "one_data_rank", kReads<"tp", "pp", "dp">,
      [](const PlanCase& c) {
-       return c.plan.dp == 1 && Name(c.workload.precision) == "bf16" && (c.plan.tp > 1 || c.plan.pp > 1);
+       return BatchRanks(c.plan) == 1 && Name(c.workload.precision) == "bf16" &&
+              (SplitsLayers(c.plan) || SplitsDepth(c.plan));
      },
      Says<"precision=bf16 with tp or pp on one data rank (bf16 comes with its sharding)">},
     {kCannot, "reduction", kReads<"dp", "grad_overlap">,
-     [](const PlanCase& c) { return c.plan.dp > 1 && !c.plan.grad_overlap; },
+     [](const PlanCase& c) { return BatchRanks(c.plan) > 1 && !c.plan.grad_overlap; },
      Says<"grad_overlap=0 (it always overlaps)">},
     {kCannot, "gathering", kReads<"dp", "zero", "param_overlap">,
-     [](const PlanCase& c) { return c.plan.dp > 1 && c.plan.zero_stage >= 2 && !c.plan.param_overlap; },
+     [](const PlanCase& c) {
+       return BatchRanks(c.plan) > 1 && c.plan.zero_stage >= 2 && !c.plan.param_overlap;
+     },
      Says<"param_overlap=0 (it always overlaps)">},
     {kCannot, "sequence", kReads<"tp", "sp">,
-     [](const PlanCase& c) { return c.plan.tp > 1 && !SplitsSequence(c.plan); }, Says<"tp without sp=1">},
+     [](const PlanCase& c) { return SplitsLayers(c.plan) && !SplitsSequence(c.plan); },
+     Says<"tp without sp=1">},
     {kCannot, "tokens", kReads<"tp">,
-     [](const PlanCase& c) { return c.plan.tp > 1 && c.workload.seq_len % (2 * c.plan.tp) != 0; },
+     [](const PlanCase& c) { return SplitsLayers(c.plan) && c.workload.seq_len % (2 * c.plan.tp) != 0; },
      [](const PlanCase& c) {
        return fmt::format("a sequence of {} tokens with tp={} (it must divide by 2 tp)", c.workload.seq_len,
                           c.plan.tp);
      }},
     {kCannot, "messages", kReads<"pp", "p2p_overlap">,
-     [](const PlanCase& c) { return c.plan.pp > 1 && !c.plan.p2p_overlap; },
+     [](const PlanCase& c) { return SplitsDepth(c.plan) && !c.plan.p2p_overlap; },
      Says<"p2p_overlap=0 (its stages send in the background)">},
     {kCannot, "attention", kReads<"attention">, [](const PlanCase& c) { return IsUnfused(c.plan); },
      Says<"attention=unfused">},
@@ -70,9 +75,8 @@ constexpr HarmlessSetting kTorchtitanHarmless[] = {
 };
 
 constexpr SayingSetting kTorchtitanSaying[] = {
-    {"tp", torchtitan::kTp},          {"pp", torchtitan::kPp},
-    {"mbs", torchtitan::kLocalBatch}, {"recompute", torchtitan::kRecompute},
-    {"zero", torchtitan::kReshard},
+    torchtitan::kAxisSettings[0],          torchtitan::kAxisSettings[1],   {"mbs", torchtitan::kLocalBatch},
+    {"recompute", torchtitan::kRecompute}, {"zero", torchtitan::kReshard},
 };
 
 }  // namespace

@@ -146,7 +146,7 @@ void ReadSharding(const ReadingOptions& options, SettingReader& read, RunDraft& 
                       torchtitan::kShards));
       return;
     }
-    SetDataRanks(torchtitan::kTp, read, run);
+    SetDataRanks(torchtitan::kAxisSettings, read, run);
     if (plan.dp % replicas != 0) {
       read.Fail(*read.Find(torchtitan::kReplicas),
                 fmt::format("is {}, which does not divide the {} data ranks; change one of them", replicas,
@@ -156,7 +156,8 @@ void ReadSharding(const ReadingOptions& options, SettingReader& read, RunDraft& 
     shards = plan.dp / replicas;
   } else {
     plan.dp = Times(replicas, shards);
-    run.ranks = Times(Times(plan.dp, plan.tp), plan.pp);
+    run.ranks = 1;
+    for (const AxisRow& axis : kAxes) run.ranks = Times(run.ranks, plan.*axis.size);
   }
   if (plan.dp > 1) plan.grad_overlap = true;
   const std::string reshard = read.Text(torchtitan::kReshard, "default");
@@ -198,7 +199,7 @@ void ReadTorchtitanPrecision(SettingReader& read, RunDraft& run) {
     }
   }
   // Sharding brings the mixed precision; without it and without tp and pp, autocast does.
-  const bool disabled = plan.dp == 1 && (plan.tp > 1 || plan.pp > 1);
+  const bool disabled = BatchRanks(plan) == 1 && (SplitsLayers(plan) || SplitsDepth(plan));
   if (disabled && !fp8 && mixed == "bfloat16") {
     read.Note(fmt::format("{} has no effect with tp or pp on one data rank: the precision is read as fp32",
                           torchtitan::kPrecision));
@@ -213,15 +214,14 @@ void ReadTorchtitan(const ReadingOptions& options, SettingReader& read, RunDraft
   ReadFlavor(options, read, run);
   if (!read.ok()) return;
   run.workload.seq_len = options.seq_len > 0 ? options.seq_len : read.Whole(torchtitan::kSeqLen, 2048);
-  plan.tp = read.Whole(torchtitan::kTp, 1);
-  plan.pp = read.Whole(torchtitan::kPp, 1);
+  ReadAxes(torchtitan::kAxisSettings, read, run);
   read.RefuseIfOn("training.enable_cpu_offload", "states in host memory are not modelled");
   read.RefuseIfOn("fault_tolerance.enable", "groups that train apart are not modelled");
   read.RefuseAboveOne("parallelism.context_parallel_degree", "context parallelism is not modelled");
   read.RefuseAboveOne("parallelism.expert_parallel_degree", "expert parallelism is not modelled");
   ReadSharding(options, read, run);
   if (!read.ok()) return;
-  plan.sequence_parallel = plan.tp > 1;
+  plan.sequence_parallel = SplitsLayers(plan);
   ReadTensorOverlap(torchtitan::kTpOverlap, read, run);
   const std::int64_t local = read.Whole(torchtitan::kLocalBatch, 8);
   plan.micro_batch = local;

@@ -30,7 +30,7 @@ std::string FlavorOf(const ModelSpec& model) {
   return "";
 }
 
-bool IsFullySharded(const ParallelPlan& plan) { return plan.zero_stage >= 2 && plan.dp > 1; }
+bool IsFullySharded(const ParallelPlan& plan) { return plan.zero_stage >= 2 && BatchRanks(plan) > 1; }
 
 // The modules of each stage: without them, the framework's own split counts embedding and output as layers.
 std::string ModulesOfStages(const ExportedRun& run) {
@@ -68,14 +68,14 @@ void WriteParallelism(const ExportedRun& run, TomlFile& file) {
   const ParallelPlan& plan = run.plan;
   const bool sharded = IsFullySharded(plan);
   const std::int64_t shards = sharded ? StateShards(plan) : 1;
-  file.Set(torchtitan::kReplicas, plan.dp / shards);
+  file.Set(torchtitan::kReplicas, BatchRanks(plan) / shards);
   file.Set(torchtitan::kShards, shards);
-  file.Set(torchtitan::kTp, plan.tp);
-  file.Set(torchtitan::kPp, plan.pp);
+  ForEachAxis(torchtitan::kAxisSettings, plan,
+              [&](std::string_view setting, std::int64_t size) { file.Set(setting, size); });
   if (sharded)
     file.SetText(torchtitan::kReshard, plan.zero_stage == 3 ? torchtitan::kAlways : torchtitan::kNever);
   if (plan.tp_overlap > 1) file.Set(torchtitan::kTpOverlap, "true");
-  if (plan.pp > 1) {
+  if (SplitsDepth(plan)) {
     for (const auto& [schedule, name] : torchtitan::kSchedules) {
       if (schedule == plan.schedule) file.SetText(torchtitan::kSchedule, name);
     }
@@ -97,7 +97,7 @@ void CheckTorchtitan(const ExportedRun& run, Refusals& refuse) {
 ExportedFile WriteTorchtitan(const ExportedRun& run) {
   const ParallelPlan& plan = run.plan;
   ExportedFile exported;
-  if (plan.pp > 1) {
+  if (SplitsDepth(plan)) {
     exported.translated.emplace_back("the stages are module_fqns_per_model_part");
   }
   if (plan.tp_overlap > 1) {
@@ -108,7 +108,8 @@ ExportedFile WriteTorchtitan(const ExportedRun& run) {
   }
   exported.launch = {.program = "-m torchtitan.train", .arguments = "--job.config_file {file}"};
   // A pipeline takes all microbatches of a step at once; without one, gradients accumulate over them.
-  const std::int64_t local_batch = plan.pp > 1 ? run.workload.global_batch / plan.dp : plan.micro_batch;
+  const std::int64_t local_batch =
+      SplitsDepth(plan) ? run.workload.global_batch / BatchRanks(plan) : plan.micro_batch;
   TomlFile file;
   file.SetText(torchtitan::kModel, torchtitan::kLlama3);
   file.SetText(torchtitan::kFlavor, FlavorOf(run.model));

@@ -9,13 +9,15 @@ namespace {
 
 // The plan without the sizes that a CompactPlan holds itself.
 ParallelPlan VariantOf(ParallelPlan plan) {
-  plan.tp = plan.pp = plan.dp = plan.micro_batch = 1;
+  static_cast<MeshOptions&>(plan) = {};
+  plan.micro_batch = 1;
   return plan;
 }
 
 CompactPlan Compact(const MeshOptions& mesh, std::int64_t micro_batch, std::int32_t variant) {
-  const auto small = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
-  return {small(mesh.tp), small(mesh.pp), small(mesh.dp), small(micro_batch), variant};
+  CompactPlan plan{.micro_batch = static_cast<std::int32_t>(micro_batch), .variant = variant};
+  for (std::size_t i = 0; i < kAxisCount; ++i) plan.mesh[i] = static_cast<std::int32_t>(mesh.*kAxes[i].size);
+  return plan;
 }
 
 }  // namespace
@@ -50,9 +52,7 @@ std::optional<CompactPlan> PlanTable::Find(const ParallelPlan& plan) const {
 
 ParallelPlan PlanTable::Unpack(const CompactPlan& packed) const {
   ParallelPlan plan = *variants_[static_cast<std::size_t>(packed.variant)];
-  plan.tp = packed.tp;
-  plan.pp = packed.pp;
-  plan.dp = packed.dp;
+  for (std::size_t i = 0; i < kAxisCount; ++i) plan.*kAxes[i].size = packed.mesh[i];
   plan.micro_batch = packed.micro_batch;
   return plan;
 }

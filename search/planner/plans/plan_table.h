@@ -1,6 +1,7 @@
 // A compact store of plans, for search spaces of a million of them. Movable; not thread-safe while it grows.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,7 +14,8 @@ namespace autocfg {
 
 // A plan of a PlanTable. Equal plans of one table have equal compact plans.
 struct CompactPlan {
-  std::int32_t tp = 1, pp = 1, dp = 1, micro_batch = 1;
+  std::array<std::int32_t, kAxisCount> mesh = {};  // in the order of kAxes
+  std::int32_t micro_batch = 1;
   std::int32_t variant = 0;  // index into the table's variants: all other options
 
   bool operator==(const CompactPlan&) const = default;
@@ -47,7 +49,7 @@ class PlanTable {
   };
 
   std::size_t bytes_ = 0;
-  // Variants, with tp, pp, dp and micro_batch of 1, and their indices. A variant may hold the layers of a
+  // Variants, with sizes of 1, and their indices. A variant may hold the layers of a
   // hundred thousand stages, so it is kept here alone.
   absl::node_hash_map<ParallelPlan, std::int32_t, VariantHash> index_;
   std::vector<const ParallelPlan*> variants_;  // by index; they point into `index_`

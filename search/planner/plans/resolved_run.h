@@ -108,9 +108,9 @@ class ResolvedRun {
   CostModel& costs_;
   const bool engine_needs_memory_;
   std::span<const SearchSpace::RecomputeValue> values_;
-  ParallelPlan plan_;        // the run at hand, with the recompute of the plan at hand
-  ParallelPlan resolved_;    // see At
-  AutoRun* auto_ = nullptr;  // of a run with split=auto
+  ParallelPlan plan_;                    // the run at hand, with the recompute of the plan at hand
+  ParallelPlan resolved_;                // see At
+  AutoRun* auto_ = nullptr;              // of a run with split=auto
   Memories* memory_ = nullptr;           // of the run
   std::vector<Fixed>* fixed_ = nullptr;  // of the run
   std::array<std::vector<EvenBytes>, kRecomputeCount>

@@ -73,10 +73,9 @@ enum Effect : Eigen::Index {
   kOverlappedGradients,
   kWaitedParameters,
   kOverlappedParameters,
-  kTpSlope,
-  kPpSlope,
-  kDpSlope,
   kVirtualStagesSlope,
+  kAxisSlope,  // of each axis
+  kLastAxisSlope = kAxisSlope + kAxisCount - 1,
   kFixedEffects,
 };
 
@@ -120,16 +119,15 @@ Recalibration::Row Recalibration::RowOf(const ParallelPlan& plan, const Breakdow
                       {TensorChunks(plan) > 1 ? kOverlappedSums : kWaitedSums, kSumsSigma},
                       {plan.grad_overlap ? kOverlappedGradients : kWaitedGradients, kUnitsSigma},
                       {plan.param_overlap ? kOverlappedParameters : kWaitedParameters, kUnitsSigma},
-                      {kTpSlope, slope(plan.tp)},
-                      {kPpSlope, slope(plan.pp)},
-                      {kDpSlope, slope(plan.dp)},
                       {kVirtualStagesSlope, slope(plan.virtual_stages)}}};
+  for (std::size_t i = 0; i < kAxisCount; ++i)
+    row.effects.emplace_back(kAxisSlope + static_cast<Eigen::Index>(i), slope(plan.*kAxes[i].size));
   const double layers = (predicted.compute + predicted.recompute) / step_s;
   const ShapeBasis::Coordinates shape = shapes_.At(ShapeOf(plan));
   for (std::size_t i = 0; i < shape.measured.size(); ++i)
     row.effects.emplace_back(kFixedEffects + static_cast<Eigen::Index>(i), layers * shape.measured[i]);
   row.shape_left = layers * std::sqrt(shape.own_variance);
-  if (const auto layout = layouts_.find({plan.tp, plan.pp, plan.dp}); layout != layouts_.end()) {
+  if (const auto layout = layouts_.find(plan.mesh()); layout != layouts_.end()) {
     row.effects.emplace_back(layout->second, kFeatureSigma);
   } else {
     row.layout_left = kFeatureSigma;
@@ -146,8 +144,7 @@ Recalibration::Recalibration(std::int64_t layers, const std::vector<RatioObserva
   shapes_ = ShapeBasis(ShapePriors{}.layers, shapes);
   const Eigen::Index before_layouts = kFixedEffects + shapes_.size();
   for (const RatioObservation& o : observations) {
-    layouts_.try_emplace({o.plan.tp, o.plan.pp, o.plan.dp},
-                         before_layouts + static_cast<Eigen::Index>(layouts_.size()));
+    layouts_.try_emplace(o.plan.mesh(), before_layouts + static_cast<Eigen::Index>(layouts_.size()));
   }
   std::vector<Row> rows;
   rows.reserve(observations.size());
@@ -208,7 +205,7 @@ std::vector<double> Recalibration::ChanceOfAnyFrom(const std::vector<Threshold>&
   constexpr int kDraws = 128;
   constexpr double kOutOfReach = -8;  // deviations of its own effect that no plan is away from the others
   std::vector<Row> rows;
-  std::map<Layout, double> layouts;  // what is left over of unmeasured layouts, and of shapes, by draw
+  std::map<MeshOptions, double> layouts;  // what is left over of unmeasured layouts, and of shapes, by draw
   std::map<BlockShape, double> shapes;
   rows.reserve(plans.size());
   for (const Threshold& t : plans) rows.push_back(RowOf(*t.plan, *t.predicted));
@@ -216,7 +213,7 @@ std::vector<double> Recalibration::ChanceOfAnyFrom(const std::vector<Threshold>&
   layout_of.reserve(plans.size());
   shape_of.reserve(plans.size());
   for (const Threshold& t : plans) {
-    layout_of.push_back(&layouts[{t.plan->tp, t.plan->pp, t.plan->dp}]);
+    layout_of.push_back(&layouts[t.plan->mesh()]);
     shape_of.push_back(&shapes[ShapeOf(*t.plan)]);
   }
   std::vector<Eigen::MatrixXd> spreads;  // lower Cholesky factors of the covariances

@@ -71,7 +71,6 @@ class Recalibration {
   std::vector<double> ChanceOfAnyFrom(const std::vector<Threshold>& plans) const;
 
  private:
-  using Layout = std::array<std::int64_t, 3>;  // tp, pp, dp
   // A plan's row of the regression: the effects that it has, times their prior standard deviations. The
   // effects of a layout and of a shape that no measured plan has, or what others do not say of it, are none
   // of the regression: their prior deviations are left over.
@@ -90,9 +89,9 @@ class Recalibration {
   Row RowOf(const ParallelPlan& plan, const Breakdown& predicted) const;
 
   std::int64_t layers_;
-  ShapeBasis shapes_;                       // of the measured plans
-  std::map<Layout, Eigen::Index> layouts_;  // index of the effect of each measured layout
-  std::vector<Hypothesis> hypotheses_;      // those of weight, at least one
+  ShapeBasis shapes_;                            // of the measured plans
+  std::map<MeshOptions, Eigen::Index> layouts_;  // index of the effect of each measured layout
+  std::vector<Hypothesis> hypotheses_;           // those of weight, at least one
   // The mixture over the grid, summed up, for n effects. A row x has the mean x . mean_. The second moment of
   // its deviation is x' second_ x + second_residual_, and second_scale_ times what is left over.
   Eigen::VectorXd mean_;    // n

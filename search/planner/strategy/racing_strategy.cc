@@ -18,9 +18,6 @@ constexpr double kLeastChance = 0.05;
 // The least expected improvement of another layout's plan that goes first, as a share of the largest.
 constexpr double kLeastGainOfLayout = 0.25;
 
-using Layout = std::array<std::int64_t, 3>;
-Layout LayoutOf(const CandidatePlan& c) { return {c.plan.tp, c.plan.pp, c.plan.dp}; }
-
 bool Tried(const CandidatePlan& c) { return c.repeats > 0 || c.failed; }
 
 std::int64_t TriedCount(const std::vector<CandidatePlan>& candidates) {
@@ -44,9 +41,9 @@ std::vector<std::size_t> BestOfLayouts(const std::vector<CandidatePlan>& candida
     return Preference(candidates[i].predicted.memory.Total(), candidates[i].plan);
   });
   std::vector<std::size_t> chosen, rest;
-  std::set<Layout> seen;
+  std::set<MeshOptions> seen;
   for (const auto& [seconds, i] : order)
-    (seen.insert(LayoutOf(candidates[i])).second ? chosen : rest).push_back(i);
+    (seen.insert(candidates[i].plan.mesh()).second ? chosen : rest).push_back(i);
   chosen.insert(chosen.end(), rest.begin(), rest.end());
   chosen.resize(std::min(chosen.size(), most));
   return chosen;
@@ -84,14 +81,14 @@ std::vector<std::size_t> RacingStrategy::Suggest(const std::vector<CandidatePlan
     by_gain.emplace_back(-ExpectedImprovement(candidates[i].predicted, incumbent), i);
   std::sort(by_gain.begin(), by_gain.end());
   std::vector<std::size_t> round;
-  std::set<Layout> seen;
+  std::set<MeshOptions> seen;
   const auto most =
       static_cast<std::size_t>(std::min({kRacingRound, left, InTheRaceStill(candidates, chances)}));
   // A second plan of the same layout waits for the first one's measurement, if other layouts promise
   // something or the round has no room.
   for (const auto& [gain, i] : by_gain) {
     if (gain > by_gain.front().first * kLeastGainOfLayout) break;  // gains are negative here
-    if (round.size() < most && seen.insert(LayoutOf(candidates[i])).second) round.push_back(i);
+    if (round.size() < most && seen.insert(candidates[i].plan.mesh()).second) round.push_back(i);
   }
   for (const auto& [gain, i] : by_gain) {
     if (round.size() < most && std::find(round.begin(), round.end(), i) == round.end()) round.push_back(i);

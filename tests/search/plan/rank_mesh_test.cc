@@ -1,8 +1,10 @@
-// Tests ranks and coordinates: tensor fastest, then data, then pipeline.
+// Tests ranks and coordinates: tensor fastest, then data, then pipeline; and meshes of other axes.
 #include "search/plan/rank_mesh.h"
 
 #include <algorithm>
+#include <random>
 #include <set>
+#include <stdexcept>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -35,7 +37,7 @@ TEST(RankMesh, SpelledOut) {
   EXPECT_THAT(mesh.Group(3, CommGroup::kEmbedding), ElementsAre(3, 11));
   EXPECT_THAT(mesh.Group(11, CommGroup::kEmbedding), ElementsAre(3, 11));
   EXPECT_THAT(mesh.Group(7, CommGroup::kWorld), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
-  EXPECT_THAT(mesh.Group(7, {Axis::kTensor, Axis::kData}), ElementsAre(4, 5, 6, 7));
+  EXPECT_THAT(mesh.Group(7, Axis::kTensor | Axis::kData), ElementsAre(4, 5, 6, 7));
 }
 
 TEST(RankMesh, OneStageHasNoEmbeddingPeer) {
@@ -73,17 +75,121 @@ TEST(RankMesh, GroupsPartitionTheWorld) {
 }
 
 TEST(RankMesh, FindsTheRankAtItsCoordinates) {
-  ParallelPlan plan;
-  plan.tp = 2;
-  plan.dp = 3;
-  plan.pp = 4;
-  const RankMesh mesh(plan);
+  const RankMesh mesh(Plan(2, 4, 3));
   for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
-    EXPECT_EQ(mesh.RankAt({mesh.Coordinate(rank, Axis::kTensor), mesh.Coordinate(rank, Axis::kData),
-                           mesh.Coordinate(rank, Axis::kPipeline)}),
+    EXPECT_EQ(mesh.RankAt({{Axis::kTensor, mesh.Coordinate(rank, Axis::kTensor)},
+                           {Axis::kData, mesh.Coordinate(rank, Axis::kData)},
+                           {Axis::kPipeline, mesh.Coordinate(rank, Axis::kPipeline)}}),
               rank);
   }
-  EXPECT_EQ(mesh.RankAt({1, 2, 3}), 23);
+  EXPECT_EQ(mesh.RankAt({{Axis::kTensor, 1}, {Axis::kData, 2}, {Axis::kPipeline, 3}}), 23);
+  EXPECT_EQ(mesh.RankAt({{Axis::kPipeline, 2}}), 12);
+}
+
+// A copy of the table with one more axis, at any place.
+constexpr Axis kAdded = static_cast<Axis>(kAxisCount);
+
+std::vector<MeshAxis> RandomAxes(std::mt19937& random) {
+  std::vector<MeshAxis> axes;
+  for (const AxisRow& row : kAxes)
+    axes.push_back({row.axis, row.splits, static_cast<std::int64_t>(1 + random() % 4)});
+  const MeshAxis added{kAdded, Splits::kBatch, static_cast<std::int64_t>(1 + random() % 4)};
+  axes.insert(axes.begin() + static_cast<std::ptrdiff_t>(random() % (axes.size() + 1)), added);
+  return axes;
+}
+
+// Ranks form a group if their coordinates on all other axes agree.
+TEST(RankMesh, AnAxisMoreIsOneMoreEntry) {
+  std::mt19937 random(1);
+  int equally_apart = 0;
+  for (int i = 0; i < 200; ++i) {
+    const std::vector<MeshAxis> axes = RandomAxes(random);
+    const RankMesh mesh(axes);
+    std::set<std::vector<std::int64_t>> seen;
+    for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
+      std::vector<std::int64_t> coordinates;
+      std::int64_t expected = 0, stride = 1;
+      for (const MeshAxis& axis : axes) {
+        coordinates.push_back(mesh.Coordinate(rank, axis.axis));
+        EXPECT_LT(coordinates.back(), axis.size);
+        expected += coordinates.back() * stride;
+        stride *= axis.size;
+      }
+      EXPECT_EQ(expected, rank);
+      seen.insert(coordinates);
+    }
+    EXPECT_EQ(static_cast<std::int64_t>(seen.size()), mesh.size());
+
+    AxisSet spanned;
+    for (const MeshAxis& axis : axes) {
+      if (random() % 2 == 0) spanned = spanned | axis.axis;
+    }
+    const std::int64_t rank = static_cast<std::int64_t>(random()) % mesh.size();
+    std::vector<std::int64_t> members;
+    for (std::int64_t other = 0; other < mesh.size(); ++other) {
+      const bool together = std::all_of(axes.begin(), axes.end(), [&](const MeshAxis& axis) {
+        return spanned.Holds(axis.axis) ||
+               mesh.Coordinate(other, axis.axis) == mesh.Coordinate(rank, axis.axis);
+      });
+      if (together) members.push_back(other);
+    }
+    EXPECT_EQ(mesh.Group(rank, spanned), members);
+    const auto at = std::find(members.begin(), members.end(), rank);
+    EXPECT_EQ(mesh.Position(rank, spanned), at - members.begin());
+    std::set<std::int64_t> distances;
+    for (std::size_t m = 1; m < members.size(); ++m) distances.insert(members[m] - members[m - 1]);
+    if (distances.size() > 1) {
+      EXPECT_THROW(mesh.StrideOf(spanned), std::logic_error);
+      continue;
+    }
+    ++equally_apart;
+    EXPECT_EQ(mesh.StrideOf(spanned).size, static_cast<std::int64_t>(members.size()));
+    EXPECT_EQ(mesh.StrideOf(spanned).apart, distances.empty() ? 1 : *distances.begin());
+  }
+  EXPECT_GT(equally_apart, 100);
+}
+
+// The ranks of a mixture's experts, whose axes fold over those of the others: the pipelines are the same
+// (Megatron-Core's parallel_state requires it), and other groups differ.
+TEST(RankMesh, SecondMeshOverTheSameRanks) {
+  constexpr Axis kExpert = static_cast<Axis>(kAxisCount);
+  const RankMesh dense(Plan(2, 3, 4));
+  const RankMesh experts(std::vector<MeshAxis>{{Axis::kTensor, Splits::kLayer, 1},
+                                               {kExpert, Splits::kLayer, 4},
+                                               {Axis::kData, Splits::kBatch, 2},
+                                               {Axis::kPipeline, Splits::kDepth, 3}});
+  ASSERT_EQ(dense.size(), experts.size());
+  for (std::int64_t rank = 0; rank < dense.size(); ++rank)
+    EXPECT_EQ(dense.Group(rank, Axis::kPipeline), experts.Group(rank, Axis::kPipeline));
+  EXPECT_THAT(experts.Group(5, kExpert), ElementsAre(4, 5, 6, 7));
+  EXPECT_THAT(experts.Group(5, Axis::kData), ElementsAre(1, 5));
+}
+
+// Shards are consecutive among all ranks that split the batch, whatever axes those are.
+TEST(RankMesh, ShardsAndReplicasOfSeveralBatchAxes) {
+  const RankMesh mesh(std::vector<MeshAxis>{{Axis::kTensor, Splits::kLayer, 2},
+                                            {Axis::kData, Splits::kBatch, 4},
+                                            {Axis::kPipeline, Splits::kDepth, 3}},
+                      2);
+  EXPECT_THAT(mesh.Group(5, CommGroup::kShard), ElementsAre(5, 7));
+  EXPECT_THAT(mesh.Group(5, CommGroup::kReplica), ElementsAre(1, 5));
+  EXPECT_EQ(mesh.StrideOf(CommGroup::kShard).apart, 2);
+  EXPECT_EQ(mesh.StrideOf(CommGroup::kReplica).apart, 4);
+  EXPECT_EQ(mesh.StrideOf(CommGroup::kEmbedding).size, 2);
+  EXPECT_EQ(mesh.StrideOf(CommGroup::kEmbedding).apart, 16);
+}
+
+TEST(Mesh, CountsRanksBySetsOfAxes) {
+  constexpr MeshOptions mesh{.tp = 2, .pp = 3, .dp = 5};
+  static_assert(RankCount(mesh) == 30);
+  static_assert(SizeOf(mesh, Axis::kTensor | Axis::kPipeline) == 6);
+  static_assert(BatchRanks(mesh) == 5);
+  static_assert(SplitsLayers(mesh) && SplitsDepth(mesh) && !SplitsLayers({.dp = 4}));
+  static_assert(HasMoreRanks(mesh, 29) && !HasMoreRanks(mesh, 30));
+  static_assert(HasMoreRanks({.tp = std::int64_t{1} << 40, .pp = std::int64_t{1} << 40}, 1 << 20));
+  static_assert(WithDataRanks({.tp = 2, .pp = 3}, 24) == MeshOptions{.tp = 2, .pp = 3, .dp = 4});
+  static_assert(!WithDataRanks({.tp = 2, .pp = 3}, 16) && !WithDataRanks({.tp = 2, .pp = 3}, 4));
+  static_assert(FindAxis("pp")->axis == Axis::kPipeline && FindAxis("vpp") == nullptr);
 }
 
 }  // namespace

@@ -387,7 +387,9 @@ TEST(Planning, AsksTheWatchAndStops) {
   const SearchSpace space = problem.Space();
   CostModel costs = problem.Costs();
   int looks = 0;
-  const auto until = [&](int most) { return [&looks, most](const PlanningProgress&) { return ++looks < most; }; };
+  const auto until = [&](int most) {
+    return [&looks, most](const PlanningProgress&) { return ++looks < most; };
+  };
   EXPECT_TRUE(
       absl::IsCancelled(FindFeasiblePlans(space, costs, std::int64_t{1} << 50, {}, until(1)).status()));
   EXPECT_EQ(looks, 1);
