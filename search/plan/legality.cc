@@ -34,16 +34,26 @@ std::int64_t MostLayers(const ModelSpec& model, const ParallelPlan& plan) {
   return model.layers;
 }
 
-// The names of the axes, and then these.
-template <std::size_t kCount>
-constexpr std::array<Names, kAxisCount + kCount> AxesAnd(const std::array<Names, kCount>& others) {
-  std::array<Names, kAxisCount + kCount> names;
-  for (std::size_t i = 0; i < kAxisCount; ++i) names[i] = kAxes[i].name;
-  for (std::size_t i = 0; i < kCount; ++i) names[kAxisCount + i] = others[i];
-  return names;
+constexpr std::size_t CountOf(AxisSet axes) {
+  std::size_t count = 0;
+  for (const AxisRow& row : kAxes) count += axes.Holds(row.axis) ? 1 : 0;
+  return count;
 }
 
-constexpr auto kSizes = AxesAnd<3>({"mbs", "vpp", "tp_overlap"});
+// The names of the axes, and then these.
+template <AxisSet kSet, std::size_t kCount>
+constexpr std::array<Names, CountOf(kSet) + kCount> AxesAnd(const std::array<Names, kCount>& others) {
+  std::array<Names, CountOf(kSet) + kCount> names;
+  std::size_t next = 0;
+  for (const AxisRow& row : kAxes) {
+    if (kSet.Holds(row.axis)) names[next++] = row.name;
+  }
+  for (const Names& other : others) names[next++] = other;
+  return names;
+}
+constexpr AxisSet kBatchAxes = AxesThatSplit(Splits::kBatch);
+
+constexpr auto kSizes = AxesAnd<kEveryAxis, 3>({"mbs", "vpp", "tp_overlap"});
 bool SizeNotPositive(const PlanCase& c) {
   const ParallelPlan& p = c.plan;
   return !HasPositiveSizes(p) || p.micro_batch < 1 || p.virtual_stages < 1 || p.tp_overlap < 1;
@@ -54,7 +64,7 @@ std::string ExplainSizeNotPositive(const PlanCase& c) {
                      MeshText(p, ", "), p.micro_batch, p.virtual_stages, p.tp_overlap);
 }
 
-constexpr auto kAllAxes = AxesAnd<0>({});
+constexpr auto kAllAxes = AxesAnd<kEveryAxis, 0>({});
 bool TooManyRanks(const PlanCase& c) { return HasMoreRanks(c.plan, c.max_ranks); }
 std::string ExplainTooManyRanks(const PlanCase& c) {
   return fmt::format("{} is more than the {} ranks there are; use at most {}", MeshText(c.plan, " x "),
@@ -95,15 +105,15 @@ std::string ExplainFfnNotDivisible(const PlanCase& c) {
                      c.plan.tp, c.model.ffn_hidden);
 }
 
-constexpr std::array<Names, 2> kBatchOptions = {"dp", "mbs"};
+constexpr auto kBatchOptions = AxesAnd<kBatchAxes, 1>({"mbs"});
 bool BatchNotDivisible(const PlanCase& c) {
-  const std::int64_t batch = c.workload.global_batch;
-  return batch % c.plan.dp != 0 || batch / c.plan.dp % c.plan.micro_batch != 0;
+  const std::int64_t batch = c.workload.global_batch, ranks = BatchRanks(c.plan);
+  return batch % ranks != 0 || batch / ranks % c.plan.micro_batch != 0;
 }
 std::string ExplainBatchNotDivisible(const PlanCase& c) {
   return fmt::format(
       "global batch {} is not divisible by dp={} x mbs={}; choose dp and mbs so that dp x mbs divides {}",
-      c.workload.global_batch, c.plan.dp, c.plan.micro_batch, c.workload.global_batch);
+      c.workload.global_batch, BatchRanks(c.plan), c.plan.micro_batch, c.workload.global_batch);
 }
 
 constexpr std::array<Names, 3> kInterleaving = {"schedule", "vpp", "pp"};
@@ -124,7 +134,7 @@ std::string ExplainVirtualStagesNeedInterleaved(const PlanCase& c) {
   return fmt::format("schedule={} cannot order vpp={}; use schedule=interleaved or vpp=1",
                      Name(c.plan.schedule), c.plan.virtual_stages);
 }
-constexpr std::array<Names, 4> kMicrobatches = {"schedule", "pp", "dp", "mbs"};
+constexpr auto kMicrobatches = AxesAnd<kBatchAxes, 3>({"schedule", "pp", "mbs"});
 bool MicrobatchesNotMultipleOfStages(const PlanCase& c) {
   return c.plan.schedule == Schedule::kInterleaved && MicrobatchCount(c.workload, c.plan) % c.plan.pp != 0;
 }
@@ -201,13 +211,13 @@ std::string ExplainDpShardNeedsZero(const PlanCase& c) {
                      c.plan.dp_shard);
 }
 
-constexpr std::array<Names, 2> kShards = {"dp", "dp_shard"};
+constexpr auto kShards = AxesAnd<kBatchAxes, 1>({"dp_shard"});
 bool DpNotDivisible(const PlanCase& c) {
-  return c.plan.dp_shard != 0 && (c.plan.dp_shard < 0 || c.plan.dp % c.plan.dp_shard != 0);
+  return c.plan.dp_shard != 0 && (c.plan.dp_shard < 0 || BatchRanks(c.plan) % c.plan.dp_shard != 0);
 }
 std::string ExplainDpNotDivisible(const PlanCase& c) {
-  return fmt::format("dp={} is not divisible by dp_shard={}; give a dp_shard that divides {}", c.plan.dp,
-                     c.plan.dp_shard, c.plan.dp);
+  return fmt::format("dp={} is not divisible by dp_shard={}; give a dp_shard that divides {}",
+                     BatchRanks(c.plan), c.plan.dp_shard, BatchRanks(c.plan));
 }
 
 constexpr LegalityRule kRules[] = {

@@ -1,6 +1,6 @@
-// The axes of a plan, their sizes, and sets of them. What depends on the sizes of several axes goes through the
-// table here, so that an axis is a row and its field; house_test finds code that combines sizes by name. Plain
-// values and pure functions.
+// The axes of a plan, their sizes, and sets of them. What depends on the sizes of several axes goes through
+// the table here, so that an axis is a row and its field; house_test finds code that combines sizes by name.
+// Plain values and pure functions.
 #pragma once
 
 #include <array>
@@ -56,19 +56,17 @@ constexpr std::int64_t SizeOf(const MeshOptions& mesh, Axis axis) {
 }
 
 // A set of axes.
-class AxisSet {
- public:
+struct AxisSet {
+  std::uint32_t bits = 0;
+
   constexpr AxisSet() = default;
-  constexpr AxisSet(Axis axis) : bits_(1U << static_cast<unsigned>(axis)) {}  // NOLINT: an axis is a set
-  constexpr bool Holds(Axis axis) const { return (bits_ >> static_cast<unsigned>(axis) & 1U) != 0; }
+  constexpr AxisSet(Axis axis) : bits(1U << static_cast<unsigned>(axis)) {}  // NOLINT: an axis is a set
+  constexpr bool Holds(Axis axis) const { return (bits >> static_cast<unsigned>(axis) & 1U) != 0; }
   friend constexpr AxisSet operator|(AxisSet a, AxisSet b) {
-    a.bits_ |= b.bits_;
+    a.bits |= b.bits;
     return a;
   }
   constexpr bool operator==(const AxisSet&) const = default;
-
- private:
-  std::uint32_t bits_ = 0;
 };
 constexpr AxisSet operator|(Axis a, Axis b) { return AxisSet(a) | AxisSet(b); }
 

@@ -167,7 +167,7 @@ constexpr std::string_view kIdleAtDp1 = "has nothing to act on at dp=1";
 
 std::string_view WithoutTensorAxis(const ParallelPlan& plan) { return plan.tp == 1 ? kIdleAtTp1 : ""; }
 std::string_view WithoutPipelineAxis(const ParallelPlan& plan) { return plan.pp == 1 ? kIdleAtPp1 : ""; }
-std::string_view WithoutDataAxis(const ParallelPlan& plan) { return plan.dp == 1 ? kIdleAtDp1 : ""; }
+std::string_view WithoutDataAxis(const ParallelPlan& plan) { return BatchRanks(plan) == 1 ? kIdleAtDp1 : ""; }
 
 std::string_view RedundantSplit(const ParallelPlan& plan) {
   if (plan.pp == 1 && plan.virtual_stages == 1) return kIdleAtPp1;
@@ -188,14 +188,14 @@ std::string_view RedundantRecompute(const ParallelPlan& plan) {
 }
 
 std::string_view WithoutShards(const ParallelPlan& plan) {
-  if (plan.dp == 1) return kIdleAtDp1;
+  if (BatchRanks(plan) == 1) return kIdleAtDp1;
   return plan.dp_shard == 1 ? "has nothing to act on at dp_shard=1" : "";
 }
 
 std::string_view RedundantShard(const ParallelPlan& plan) {
   if (plan.zero_stage == 0) return "has nothing to act on at zero=0";
   if (plan.dp_shard == 1) return "shards nothing";
-  return plan.dp_shard == plan.dp ? "is the default, all of the data axis" : "";
+  return plan.dp_shard == BatchRanks(plan) ? "is the default, all of the data axis" : "";
 }
 
 std::string_view RedundantScatterGather(const ParallelPlan& plan) {
@@ -449,7 +449,7 @@ std::vector<std::string> JsonNames(PlanOptionTable options) {
 void SetDependentDefaults(ParallelPlan& plan) { plan.schedule = DefaultSchedule(plan.virtual_stages); }
 
 void DropRestatedDefaults(ParallelPlan& plan) {
-  if (plan.dp_shard == (plan.zero_stage == 0 ? 1 : plan.dp)) plan.dp_shard = 0;
+  if (plan.dp_shard == (plan.zero_stage == 0 ? 1 : BatchRanks(plan))) plan.dp_shard = 0;
 }
 
 std::string_view Name(Schedule schedule) { return kSchedules[static_cast<std::size_t>(schedule)]; }
