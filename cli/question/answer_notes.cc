@@ -24,13 +24,13 @@ std::string AxisText(const v1::SpaceAxis& axis) {
   return axis.name() + (bound ? "" : "=") + values;
 }
 
-// Returns whether a rule is named after an option: zero2_with_pipeline after zero.
+// Returns whether a rule is named after an option: dp_shard_needs_zero after dp_shard.
 bool IsRuleOf(std::string_view option, std::string_view rule) {
   return rule.size() > option.size() && rule.starts_with(option) &&
          !absl::ascii_islower(static_cast<unsigned char>(rule[option.size()]));
 }
 
-// Returns "; 12 plans are illegal by zero2_with_pipeline" for the rules of this option that were broken.
+// Returns "; 12 plans are illegal by dp_shard_needs_zero" for the rules of this option that were broken.
 std::string BrokenRules(const PlanOption& option, const v1::Counts& counts) {
   std::string text;
   for (const auto& [reason, count] : counts.rejected()) {

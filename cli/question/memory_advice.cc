@@ -29,10 +29,7 @@ std::string MemoryAdvice(const ParallelPlan& plan, const MemoryBytes& memory) {
       [&](const MemoryRegion& a, const MemoryRegion& b) { return memory.*a.bytes < memory.*b.bytes; });
   std::vector<std::string> ways;
   if (const std::int64_t stage = ZeroStageOf(largest.bytes); stage > 0) {
-    // A pipeline shards nothing but the optimizer's states.
-    const bool legal = stage == 1 || !SplitsDepth(plan);
-    if (BatchRanks(plan) > 1 && plan.zero_stage < stage && legal)
-      ways.push_back(fmt::format("zero={}", stage));
+    if (BatchRanks(plan) > 1 && plan.zero_stage < stage) ways.push_back(fmt::format("zero={}", stage));
   } else {
     if (plan.micro_batch > 1) ways.emplace_back("a smaller mbs");
     if (SplitsLayers(plan) && !SplitsSequence(plan)) ways.emplace_back("sp=1");

@@ -30,7 +30,8 @@ RANKS = ("tp=2,mbs=1", "tp=2,mbs=1,sp=1", "dp=2,mbs=1", "pp=2,mbs=1,schedule=1f1
          "pp=2,mbs=1,schedule=1f1b,p2p_overlap=1", "dp=2,mbs=1,grad_overlap=1",
          "dp=2,mbs=1,zero=1,grad_overlap=1,param_overlap=1",
          "dp=2,mbs=1,zero=3,grad_overlap=1,param_overlap=1",
-         "pp=2,dp=2,mbs=1,schedule=1f1b,zero=1,grad_overlap=1,param_overlap=1")
+         "pp=2,dp=2,mbs=1,schedule=1f1b,zero=1,grad_overlap=1,param_overlap=1",
+         "pp=2,dp=2,mbs=1,schedule=1f1b,zero=3,grad_overlap=1,param_overlap=1")
 BF16 = ("tp=2,pp=2,mbs=1,schedule=1f1b", "tp=2,pp=2,mbs=1,schedule=1f1b,sp=1",
         "pp=2,dp=2,mbs=1,schedule=1f1b", "tp=2,mbs=1,recompute=selective,attention=unfused",
         "tp=2,mbs=1,tp_overlap=4", "dp=2,mbs=1,zero=3",

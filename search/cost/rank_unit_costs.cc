@@ -36,19 +36,9 @@ OverlapTime RankUnitCosts::ReductionsAfterCompute() const {
   const bool first = HasFirstStage(0), last = HasLastStage(0);
   const bool only =
       MicrobatchCount(run_.workload, run_.plan) == 1;  // which writes gradients, and adds to none
-  std::vector<UnitSeconds> compute;
-  if (SplitsBackward(run_.plan)) {
-    const StageCosts& weights = blocks_.weights;
-    const double layer_s = weights.weight_s - (only ? weights.weight_first_saves_s : 0);
-    compute.assign(static_cast<std::size_t>(LayersWithDelayedGradients(run_.plan, layers)),
-                   {0, layer_s, blocks_.units.reduce.layer});
-  } else {
-    compute = BackwardBlocks(blocks_, run_.plan, layers, first, last, only);
-    // The last rank's copy of a tied table is complete once the head is.
-    if (last && !first && run_.model.tied_embeddings)
-      compute.front().reduce_s = blocks_.units.reduce.token_embedding;
-    if (!last) compute.insert(compute.begin(), {0, blocks_.arrival.backward_s, 0});
-  }
+  const std::vector<UnitSeconds> compute =
+      SplitsBackward(run_.plan) ? WeightBlocks(blocks_, run_.plan, layers, only)
+                                : BackwardBlocks(blocks_, run_.plan, layers, first, last, only);
   double of_compute_s = 0;
   for (const UnitSeconds& block : compute) of_compute_s += block.reduce_s;
   return TimeAfterComputes(std::max(0.0, AllReductions() - of_compute_s), compute, blocks_.units.contention);

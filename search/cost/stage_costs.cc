@@ -9,157 +9,232 @@
 
 namespace autocfg {
 
+namespace {
+
+// A tied table is also the unit of the head.
+bool IsTied(const BlockCosts& blocks) { return blocks.units.reduce.output_layer == 0; }
+double UnitTimes::*HeadUnit(const BlockCosts& blocks) {
+  return IsTied(blocks) ? &UnitTimes::token_embedding : &UnitTimes::output_layer;
+}
+
+double BackwardSeconds(const StageCosts& block, bool first_microbatch) {
+  return block.backward_s - (first_microbatch ? block.first_saves_s : 0);
+}
+
+}  // namespace
+
 std::vector<UnitSeconds> BackwardBlocks(const BlockCosts& blocks, const ParallelPlan& plan,
                                         std::int64_t layers, bool first, bool last, bool first_microbatch) {
   const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
-  const auto backward_s = [first_microbatch](const StageCosts& block) {
-    return block.backward_s - (first_microbatch ? block.first_saves_s : 0);
-  };
+  const std::int64_t delaying = LayersWithDelayedGradients(plan, layers);
   std::vector<UnitSeconds> units;
-  const auto push = [&](double UnitTimes::*unit, double compute_s, bool gathers) {
+  const auto push = [&](double UnitTimes::*unit, double compute_s, bool gathers, bool completes) {
     units.push_back({.gather_s = gathers ? blocks.units.gather.*unit : 0,
                      .compute_s = compute_s,
-                     .reduce_s = blocks.units.reduce.*unit,
-                     .add_s = first_microbatch ? 0 : blocks.units.add.*unit});
+                     .reduce_s = completes ? blocks.units.reduce.*unit : 0,
+                     .add_s = completes && !first_microbatch ? blocks.units.add.*unit : 0});
   };
-  if (last)
-    push(&UnitTimes::output_layer, backward_s(blocks.head),
-         ShardsParameters(plan) && !KeepsGatheredHead(plan));
-  const double layer_s = backward_s(blocks.layer), recompute_s = backward_s(blocks.recompute);
+  if (last) {
+    push(HeadUnit(blocks), BackwardSeconds(blocks.head, first_microbatch),
+         ShardsParameters(plan) && !KeepsGatheredHead(plan), !first || !IsTied(blocks));
+    units.back().own_buffer = IsTied(blocks);
+  } else {
+    units.push_back({.compute_s = blocks.arrival.backward_s});
+  }
+  const double layer_s = BackwardSeconds(blocks.layer, first_microbatch),
+               recompute_s = BackwardSeconds(blocks.recompute, first_microbatch);
   for (std::int64_t l = layers - 1; l >= 0; --l)
-    push(&UnitTimes::layer, layer_s + (l < recomputing ? recompute_s : 0), ShardsParameters(plan));
+    push(&UnitTimes::layer, layer_s + (l < recomputing ? recompute_s : 0), ShardsParameters(plan),
+         l < layers - delaying);
   if (!first) return units;
-  if (blocks.units.reduce.positions > 0) push(&UnitTimes::positions, backward_s(blocks.positions), false);
-  push(&UnitTimes::token_embedding, backward_s(blocks.embedding), false);
-  units.back().own_buffer = blocks.units.reduce.output_layer == 0;  // it is tied
+  if (blocks.units.reduce.positions > 0)
+    push(&UnitTimes::positions, BackwardSeconds(blocks.positions, first_microbatch), false, true);
+  push(&UnitTimes::token_embedding, BackwardSeconds(blocks.embedding, first_microbatch), false, true);
+  units.back().own_buffer = IsTied(blocks);
   return units;
+}
+
+std::vector<UnitSeconds> WeightBlocks(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers,
+                                      bool first_microbatch) {
+  const StageCosts& weights = blocks.weights;
+  const UnitSeconds of_layer{
+      .compute_s = weights.weight_s - (first_microbatch ? weights.weight_first_saves_s : 0),
+      .reduce_s = blocks.units.reduce.layer,
+      .add_s = first_microbatch ? 0 : blocks.units.add.layer};
+  return std::vector(static_cast<std::size_t>(LayersWithDelayedGradients(plan, layers)), of_layer);
 }
 
 namespace {
 
-double ComputeSeconds(const std::vector<UnitSeconds>& blocks) {
-  double seconds = 0;
-  for (const UnitSeconds& block : blocks) seconds += block.compute_s;
-  return seconds;
-}
-
-// Adds what sharded gradients and parameters cost the only stage of such a plan.
-void AddUnits(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, StageCosts& c) {
-  const UnitTimes &gather = blocks.units.gather, &add = blocks.units.add;
-  const auto hidden_s = [](const std::vector<UnitSeconds>& units, double waited_s) {
-    double total_s = 0;
-    for (const UnitSeconds& unit : units) total_s += unit.gather_s + unit.reduce_s;
-    return std::max(0.0, total_s - waited_s);
-  };
-  const UnitOverlap overlap{.gathers = blocks.units.hidden && OverlapsParameters(plan),
-                            .reduces = blocks.units.hidden && OverlapsGradients(plan),
-                            .contention = blocks.units.contention};
-  if (ShardsParameters(plan)) {
-    std::vector<UnitSeconds> forward = {{gather.token_embedding, blocks.embedding.forward_s}};
-    if (gather.positions > 0) forward.push_back({gather.positions, blocks.positions.forward_s});
-    forward.insert(forward.end(), static_cast<std::size_t>(layers), {gather.layer, blocks.layer.forward_s});
-    // Without overlap a tied table is gathered again; with it, it has a buffer of its own.
-    const bool tied = gather.output_layer == 0;
-    const double again_s = tied && !OverlapsParameters(plan) ? gather.token_embedding : 0;
-    forward.push_back({tied ? again_s : gather.output_layer, blocks.head.forward_s});
-    const OverlapTime time = TimeOfStream(forward, overlap);
-    const double exposed_s = time.seconds - ComputeSeconds(forward);
-    c.forward_s += exposed_s;
-    c.tp_forward_s += exposed_s;
-    c.dp_s += exposed_s;
-    if (overlap.gathers) c.hidden_forward_s += hidden_s(forward, time.waited_s);
-  }
-  const auto backward = [&](bool first_microbatch) {
-    return BackwardBlocks(blocks, plan, layers, /*first=*/true, /*last=*/true, first_microbatch);
-  };
-  const std::vector<UnitSeconds> units = backward(/*first_microbatch=*/false);
-  const std::vector<UnitSeconds> of_first = backward(/*first_microbatch=*/true);
-  const OverlapTime later = TimeOfStream(units, overlap), first = TimeOfStream(of_first, overlap);
-  const double later_s = later.seconds - ComputeSeconds(units);
-  const double adds_s =
-      add.token_embedding + add.positions + add.output_layer + static_cast<double>(layers) * add.layer;
-  c.backward_s += later_s;
-  c.first_saves_s += later_s - (first.seconds - ComputeSeconds(of_first));
-  c.tp_backward_s += later_s - adds_s;
-  c.dp_s += later_s - adds_s;
-  if (overlap.gathers || overlap.reduces) {
-    const double hidden_later_s = hidden_s(units, later.waited_s);
-    c.hidden_backward_s += hidden_later_s;
-    c.hidden_first_less_s += hidden_later_s - hidden_s(of_first, first.waited_s);
-  }
-  // As many adds as reductions.
-  for (const UnitSeconds& unit : units) c.backward_ops += unit.reduce_s > 0 ? 1 : 0;
-}
-
-// Returns lower bounds of what AddUnits adds to the computes of a forward.
-double ForwardUnitsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers) {
+std::vector<UnitSeconds> ForwardBlocks(const BlockCosts& blocks, const ParallelPlan& plan,
+                                       std::int64_t layers, bool first, bool last) {
   const UnitTimes& gather = blocks.units.gather;
-  const bool tied = gather.output_layer == 0;
-  const double head_s = tied ? (OverlapsParameters(plan) ? 0 : gather.token_embedding) : gather.output_layer;
-  const double gathers_s =
-      gather.token_embedding + gather.positions + static_cast<double>(layers) * gather.layer + head_s;
-  if (!blocks.units.hidden || !OverlapsParameters(plan)) return gathers_s;
-  const double compute_s = blocks.embedding.forward_s + blocks.positions.forward_s +
-                           static_cast<double>(layers) * blocks.layer.forward_s + blocks.head.forward_s;
-  // All computes follow the first gather, and the head follows all of them.
-  return std::max(gather.token_embedding, gathers_s + blocks.head.forward_s - compute_s);
+  std::vector<UnitSeconds> units;
+  if (first) {
+    units.push_back({gather.token_embedding, blocks.embedding.forward_s});
+    if (gather.positions > 0) units.push_back({gather.positions, blocks.positions.forward_s});
+  } else {
+    units.push_back({.compute_s = blocks.arrival.forward_s});
+  }
+  units.insert(units.end(), static_cast<std::size_t>(layers), {gather.layer, blocks.layer.forward_s});
+  if (!last) return units;
+  // With overlap, the table that the only stage has read stays in a buffer of its own.
+  const bool kept = first && IsTied(blocks) && OverlapsParameters(plan);
+  units.push_back({kept ? 0 : gather.*HeadUnit(blocks), blocks.head.forward_s});
+  return units;
 }
 
-// The same of a backward whose computes take `compute_s`.
-double BackwardUnitsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers,
-                            double compute_s, bool first_microbatch) {
-  const UnitTimes &gather = blocks.units.gather, &reduce = blocks.units.reduce;
-  const auto added = [&](double UnitTimes::*unit) {
-    return first_microbatch || reduce.*unit == 0 ? 0 : blocks.units.add.*unit;
+UnitOverlap OverlapOf(const BlockCosts& blocks, const ParallelPlan& plan) {
+  return {.gathers = blocks.units.hidden && OverlapsParameters(plan),
+          .reduces = blocks.units.hidden && OverlapsGradients(plan),
+          .contention = blocks.units.contention};
+}
+
+// What the units of an action add to its computes.
+struct UnitEffect {
+  double seconds = 0;
+  double adds_s = 0;  // of it, the sums of gradients
+  double hidden_s = 0;
+  double adds = 0;  // ops; as many as reductions
+};
+
+UnitEffect EffectOf(const std::vector<UnitSeconds>& units, UnitOverlap overlap) {
+  const OverlapTime time = TimeOfStream(units, overlap);
+  UnitEffect effect{.seconds = time.seconds};
+  double collectives_s = 0;
+  for (const UnitSeconds& unit : units) {
+    effect.seconds -= unit.compute_s;
+    collectives_s += unit.gather_s + unit.reduce_s;
+    effect.adds_s += unit.add_s;
+    effect.adds += unit.reduce_s > 0 ? 1 : 0;
+  }
+  if (overlap.gathers || overlap.reduces) effect.hidden_s = std::max(0.0, collectives_s - time.waited_s);
+  return effect;
+}
+
+// Adds what sharded gradients and parameters cost a stage.
+void AddUnits(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first, bool last,
+              StageCosts& c) {
+  const UnitOverlap overlap = OverlapOf(blocks, plan);
+  if (ShardsParameters(plan)) {
+    const UnitEffect forward = EffectOf(ForwardBlocks(blocks, plan, layers, first, last), overlap);
+    c.forward_s += forward.seconds;
+    c.tp_forward_s += forward.seconds;
+    c.dp_s += forward.seconds;
+    c.hidden_forward_s += forward.hidden_s;
+  }
+  const auto add = [&](const UnitEffect& later, const UnitEffect& of_first, double& seconds,
+                       double& first_saves_s, double& messages_s, double& ops) {
+    seconds += later.seconds;
+    first_saves_s += later.seconds - of_first.seconds;
+    messages_s += later.seconds - later.adds_s;
+    ops += later.adds;
+    c.dp_s += later.seconds - later.adds_s;
+    c.hidden_backward_s += later.hidden_s;
+    c.hidden_first_less_s += later.hidden_s - of_first.hidden_s;
   };
-  const UnitTimes add = {.token_embedding = added(&UnitTimes::token_embedding),
-                         .positions = added(&UnitTimes::positions),
-                         .layer = added(&UnitTimes::layer),
-                         .output_layer = added(&UnitTimes::output_layer)};
-  const auto times = static_cast<double>(layers);
-  const bool gathers = ShardsParameters(plan), gathers_head = gathers && !KeepsGatheredHead(plan);
-  // The head computes meanwhile if it is not gathered.
-  const double first_gather_s = gathers_head && gather.output_layer > 0 ? gather.output_layer
-                                : gathers ? std::max(0.0, gather.layer - blocks.head.backward_s)
-                                          : 0;
-  const double gathers_s = (gathers_head ? gather.output_layer : 0) + (gathers ? times * gather.layer : 0);
-  const double reduces_s =
-      reduce.token_embedding + reduce.positions + times * reduce.layer + reduce.output_layer;
-  const double adds_s = add.token_embedding + add.positions + times * add.layer + add.output_layer;
-  const bool overlaps_gathers = blocks.units.hidden && OverlapsParameters(plan);
-  const bool overlaps_reduces = blocks.units.hidden && OverlapsGradients(plan);
-  // One after the other: the computes, the collectives that do not overlap, the sums of gradients. The
-  // embedding is reduced last; while that runs, the sums of up to two units before may.
-  double in_turn_s = overlaps_gathers ? first_gather_s : gathers_s;
-  if (overlaps_reduces) {
-    const double meanwhile_s = 2 * std::max({add.positions, add.layer, add.output_layer});
-    in_turn_s +=
-        std::max(adds_s, reduce.token_embedding + std::max(adds_s - meanwhile_s, add.token_embedding));
+  const auto backward = [&](bool first_microbatch) {
+    return EffectOf(BackwardBlocks(blocks, plan, layers, first, last, first_microbatch), overlap);
+  };
+  add(backward(false), backward(true), c.backward_s, c.first_saves_s, c.tp_backward_s, c.backward_ops);
+  if (LayersWithDelayedGradients(plan, layers) == 0) return;
+  const auto weights = [&](bool first_microbatch) {
+    return EffectOf(WeightBlocks(blocks, plan, layers, first_microbatch), overlap);
+  };
+  add(weights(false), weights(true), c.weight_s, c.weight_first_saves_s, c.tp_weight_s, c.weight_ops);
+}
+
+// Sums over the units of an action, for a bound in constant time.
+struct UnitSums {
+  double gathers_s = 0;
+  double first_gather_s = 0;  // what the computes before it do not hide of the first one
+  double reduces_s = 0, last_reduce_s = 0;
+  double adds_s = 0, last_add_s = 0, most_add_s = 0;
+  double compute_s = 0, last_compute_s = 0;  // the last compute follows all gathers
+
+  void Reduce(const UnitCosts& units, double UnitTimes::*unit, double times, bool adds) {
+    if (times == 0 || units.reduce.*unit == 0) return;
+    reduces_s += times * units.reduce.*unit;
+    last_reduce_s = units.reduce.*unit;
+    last_add_s = adds ? units.add.*unit : 0;
+    adds_s += times * last_add_s;
+    most_add_s = std::max(most_add_s, last_add_s);
+  }
+};
+
+// Returns at most EffectOf(...).seconds.
+double EffectAtLeast(const UnitSums& sums, UnitOverlap overlap) {
+  // One after the other: the computes, the collectives that do not overlap, the sums of gradients. While the
+  // last reduction runs, the sums of up to two units before may.
+  double in_turn_s = overlap.gathers ? sums.first_gather_s : sums.gathers_s;
+  if (overlap.reduces) {
+    const double before_s = std::max(sums.adds_s - 2 * sums.most_add_s, sums.last_add_s);
+    in_turn_s += std::max(sums.adds_s, sums.last_reduce_s + before_s);
   } else {
-    in_turn_s += reduces_s + adds_s;
+    in_turn_s += sums.reduces_s + sums.adds_s;
   }
   // Collectives too follow one another.
-  return std::max(in_turn_s, gathers_s + reduces_s + add.token_embedding - compute_s);
+  const double end_s = sums.reduces_s > 0 ? sums.last_add_s : sums.last_compute_s;
+  return std::max(in_turn_s, sums.gathers_s + sums.reduces_s + end_s - sums.compute_s);
 }
 
-// Adds less than AddUnits, in constant time.
-void AddUnitsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, StageCosts& c) {
-  const UnitTimes& add = blocks.units.add;
+// Adds at most as much as AddUnits, in constant time.
+void AddUnitsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
+                     bool last, StageCosts& c) {
+  const UnitOverlap overlap = OverlapOf(blocks, plan);
+  const UnitTimes& gather = blocks.units.gather;
+  const double gathers = ShardsParameters(plan) ? 1 : 0, all = gathers * static_cast<double>(layers);
+  const std::int64_t delaying = LayersWithDelayedGradients(plan, layers);
+  const bool tied = IsTied(blocks);
+  const double head_s = last ? gathers * gather.*HeadUnit(blocks) : 0;
   if (ShardsParameters(plan)) {
-    const double exposed_s = ForwardUnitsAtLeast(blocks, plan, layers);
+    UnitSums sums{.gathers_s = all * gather.layer, .compute_s = c.forward_s};
+    if (first) sums.gathers_s += gather.token_embedding + gather.positions;
+    if (!first || !tied || !OverlapsParameters(plan)) sums.gathers_s += head_s;
+    sums.first_gather_s =
+        first ? gather.token_embedding : std::max(0.0, gather.layer - blocks.arrival.forward_s);
+    sums.last_compute_s = (last ? blocks.head : blocks.layer).forward_s;
+    const double exposed_s = EffectAtLeast(sums, overlap);
     c.forward_s += exposed_s;
     c.tp_forward_s += exposed_s;
   }
-  const double later_s = BackwardUnitsAtLeast(blocks, plan, layers, c.backward_s, false);
-  const double first_s = BackwardUnitsAtLeast(blocks, plan, layers, c.backward_s, true);
-  const double adds_s =
-      add.token_embedding + add.positions + add.output_layer + static_cast<double>(layers) * add.layer;
-  c.backward_s += later_s;
-  c.first_saves_s += later_s - first_s;
-  c.tp_backward_s += later_s - adds_s;
+  const auto backward = [&](bool adds) {
+    const double of_head_s = KeepsGatheredHead(plan) ? 0 : head_s;
+    UnitSums sums{.gathers_s = of_head_s + all * gather.layer, .compute_s = c.backward_s};
+    sums.first_gather_s =
+        of_head_s > 0
+            ? of_head_s
+            : std::max(0.0, gathers * gather.layer - (last ? blocks.head : blocks.arrival).backward_s);
+    sums.last_compute_s = BackwardSeconds(blocks.layer, !adds);
+    if (last && (!first || !tied)) sums.Reduce(blocks.units, HeadUnit(blocks), 1, adds);
+    sums.Reduce(blocks.units, &UnitTimes::layer, static_cast<double>(layers - delaying), adds);
+    if (first) {
+      sums.Reduce(blocks.units, &UnitTimes::positions, 1, adds);
+      sums.Reduce(blocks.units, &UnitTimes::token_embedding, 1, adds);
+    } else if (layers == delaying) {
+      sums.last_reduce_s = sums.last_add_s = 0;  // that of the head, with which the stage begins
+    }
+    return sums;
+  };
+  const auto weights = [&](bool adds) {
+    UnitSums sums{.compute_s = c.weight_s};
+    sums.Reduce(blocks.units, &UnitTimes::layer, static_cast<double>(delaying), adds);
+    return sums;
+  };
+  const auto add = [&](const UnitSums& later, const UnitSums& of_first, double& seconds,
+                       double& first_saves_s, double& messages_s) {
+    const double later_s = EffectAtLeast(later, overlap);
+    seconds += later_s;
+    first_saves_s += later_s - EffectAtLeast(of_first, overlap);
+    messages_s += later_s - later.adds_s;
+  };
+  add(backward(true), backward(false), c.backward_s, c.first_saves_s, c.tp_backward_s);
+  add(weights(true), weights(false), c.weight_s, c.weight_first_saves_s, c.tp_weight_s);
   const UnitTimes& reduce = blocks.units.reduce;
-  c.backward_ops += (reduce.token_embedding > 0 ? 1 : 0) + (reduce.positions > 0 ? 1 : 0) +
-                    (reduce.output_layer > 0 ? 1 : 0) + (reduce.layer > 0 ? static_cast<double>(layers) : 0);
+  c.backward_ops += static_cast<double>(layers - delaying) * (reduce.layer > 0 ? 1 : 0);
+  c.weight_ops += static_cast<double>(delaying) * (reduce.layer > 0 ? 1 : 0);
+  if (first) c.backward_ops += (reduce.token_embedding > 0 ? 1 : 0) + (reduce.positions > 0 ? 1 : 0);
+  if (last && (!first || !tied)) c.backward_ops += reduce.*HeadUnit(blocks) > 0 ? 1 : 0;
 }
 
 void Add(const StageCosts& block, double times, StageCosts& c) {
@@ -226,7 +301,7 @@ StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std:
   if (recomputing > 0) Add(blocks.recompute, static_cast<double>(recomputing), c);
   if (delaying > 0) Add(blocks.weights, static_cast<double>(delaying), c);
   AddEnds(blocks, first, last, c);
-  if (ShardsGradients(plan)) AddUnits(blocks, plan, layers, c);
+  if (ShardsGradients(plan)) AddUnits(blocks, plan, layers, first, last, c);
   IssueOps(host_op_s, c);
   return c;
 }
@@ -238,14 +313,14 @@ StageCosts SumWithoutRecompute(const BlockCosts& blocks, std::int64_t layers, bo
   return c;
 }
 
-StageCosts CostsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers,
-                        const StageCosts& without_recompute, double host_op_s) {
+StageCosts CostsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
+                        bool last, const StageCosts& without_recompute, double host_op_s) {
   const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
   const std::int64_t delaying = LayersWithDelayedGradients(plan, layers);
   StageCosts c = without_recompute;
   if (recomputing > 0) Add(blocks.recompute, static_cast<double>(recomputing), c);
   if (delaying > 0) Add(blocks.weights, static_cast<double>(delaying), c);
-  if (ShardsGradients(plan)) AddUnitsAtLeast(blocks, plan, layers, c);
+  if (ShardsGradients(plan)) AddUnitsAtLeast(blocks, plan, layers, first, last, c);
   IssueOps(host_op_s, c);
   return c;
 }

@@ -46,13 +46,16 @@ StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std:
 // the result is a lower bound of the times: of forward and backward, of all microbatches together, and of the
 // first one. Both take the same time for any number of layers.
 StageCosts SumWithoutRecompute(const BlockCosts& blocks, std::int64_t layers, bool first, bool last);
-StageCosts CostsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers,
-                        const StageCosts& without_recompute, double host_op_s);
+StageCosts CostsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
+                        bool last, const StageCosts& without_recompute, double host_op_s);
 
-// Returns the blocks of a stage's backward in order, one for each unit, with the seconds of their collectives
-// (those of head and embedding only on the stage that has them). `first_microbatch`: it writes gradients that
-// others add to.
+// Returns the blocks of a stage's backward in order, or of its input gradients where backwards are split: the
+// arrival of a gradient, if there is one, and one for each unit, with the seconds of their collectives.
+// `first_microbatch`: it writes gradients that others add to.
 std::vector<UnitSeconds> BackwardBlocks(const BlockCosts& blocks, const ParallelPlan& plan,
                                         std::int64_t layers, bool first, bool last, bool first_microbatch);
+// The same of the weight gradients that are delayed.
+std::vector<UnitSeconds> WeightBlocks(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers,
+                                      bool first_microbatch);
 
 }  // namespace autocfg

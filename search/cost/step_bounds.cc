@@ -26,7 +26,7 @@ StageCosts StepBounds::StageAtLeast(const ParallelPlan& plan, std::int64_t layer
   Known::Stage& known = known_.stages[(first ? 1 : 0) + (last ? 2 : 0)];
   if (known.layers != layers)
     known = {layers, SumWithoutRecompute(known_.common.blocks, layers, first, last)};
-  return CostsAtLeast(known_.common.blocks, plan, layers, known.without_recompute, host_op_s);
+  return CostsAtLeast(known_.common.blocks, plan, layers, first, last, known.without_recompute, host_op_s);
 }
 
 void StepBounds::FindAlikeRanks(const PlanCosts& costs, const ParallelPlan& plan, double host_op_s) {

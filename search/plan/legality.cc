@@ -150,12 +150,6 @@ bool ParamOverlapNeedsZero(const PlanCase& c) { return c.plan.param_overlap && c
 std::string ExplainParamOverlapNeedsZero(const PlanCase&) {
   return "param_overlap=1 gathers nothing at zero=0; use zero=1, 2 or 3, or param_overlap=0";
 }
-constexpr std::array<Names, 2> kZero = {"zero", "pp"};
-bool Zero2WithPipeline(const PlanCase& c) { return c.plan.zero_stage >= 2 && c.plan.pp > 1; }
-std::string ExplainZero2WithPipeline(const PlanCase& c) {
-  return fmt::format("zero={} cannot be used with pp={}; use zero=1 or pp=1", c.plan.zero_stage, c.plan.pp);
-}
-
 bool SplitDoesNotAddUp(const PlanCase& c) {
   if (c.plan.split == SplitMode::kEven) return false;
   const std::optional<std::int64_t> stages = StagesWithLayers(c.plan, c.model.layers);
@@ -240,8 +234,6 @@ constexpr LegalityRule kRules[] = {
      MicrobatchesNotMultipleOfStages, ExplainMicrobatchesNotMultipleOfStages},
     {IllegalReason::kParamOverlapNeedsZero, "param_overlap_needs_zero", kParamOverlap, ParamOverlapNeedsZero,
      ExplainParamOverlapNeedsZero},
-    {IllegalReason::kZero2WithPipeline, "zero2_with_pipeline", kZero, Zero2WithPipeline,
-     ExplainZero2WithPipeline},
     {IllegalReason::kSplitDoesNotAddUp, "split_does_not_add_up", kSplitOptions, SplitDoesNotAddUp,
      ExplainSplitDoesNotAddUp},
     {IllegalReason::kRecomputeLayersTooMany, "recompute_layers_too_many", kRecompute, RecomputeLayersTooMany,

@@ -28,7 +28,6 @@ enum class IllegalReason : std::uint8_t {
   kVirtualStagesNeedInterleaved,
   kMicrobatchesNotMultipleOfStages,
   kParamOverlapNeedsZero,
-  kZero2WithPipeline,
   kSplitDoesNotAddUp,
   kRecomputeLayersTooMany,
   kSequenceNotDivisible,

@@ -83,15 +83,22 @@ class Collector {
         if (rejected_ && !largest) largest = run_.At(least);
         continue;
       }
-      const PlanChoice choice{into_.table.Pack(run_.At(least)), Kibibytes(bytes)};
-      if (!fits) {
-        plan.choice = choice;
-        fits = true;
-        continue;
-      }
-      Grow(into_.others);
-      into_.others.push_back(choice);
-      ++plan.others;
+      const auto keep = [&](std::size_t depth, std::int64_t arena_bytes) {
+        const PlanChoice choice{into_.table.Pack(run_.At(depth)), Kibibytes(arena_bytes)};
+        if (!std::exchange(fits, true)) {
+          plan.choice = choice;
+          return;
+        }
+        Grow(into_.others);
+        into_.others.push_back(choice);
+        ++plan.others;
+      };
+      keep(least, bytes);
+      // Delayed weight gradients are reduced in actions of their own, with less to hide them: those of layers
+      // that recompute are not delayed, which may be faster.
+      if (SplitsBackward(open) && ShardsGradients(open) && least < last && !run_.IsDuplicate(last) &&
+          run_.Arena(last) <= arena_bytes_)
+        keep(last, run_.Arena(last));
     }
     if (fits) {
       plan.least_kib = Kibibytes(least_bytes);

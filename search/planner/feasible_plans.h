@@ -26,12 +26,16 @@ struct PlanChoice {
   std::uint32_t arena_kib = 0;  // of the worst rank, rounded up; at most 4 TiB
 };
 
+// What the lower bound of a plan's time is, from the quickest to the closest.
+enum class TimeBound : std::uint8_t { kOfLessWork, kOfPlan, kClosedForm };
+
 struct FeasiblePlan {
   PlanChoice choice = {};  // the fastest one, once the plan is timed
   // Other choices, in FeasiblePlans::others: the first, and how many.
   std::uint32_t first_other = 0;
   std::uint16_t others = 0;
   bool timed = false;
+  TimeBound bound = TimeBound::kOfPlan;  // until it is timed
   // Index of an earlier plan that does a part of the same work, and so is never slower: of plans that shard
   // gradients or parameters, the one with a lower zero, whose collectives are fewer, if each of its choices
   // recomputes as little; where recompute is named, the closest one that is the same but recomputes less.

@@ -90,9 +90,25 @@ double LazyTimes::ChoiceFactor(CostModel& costs, const FeasiblePlans& feasible, 
   return plan.seconds / costs.EstimatedSeconds(feasible.PlanAt(i), costs.host_op_s());
 }
 
+void SetFirstBound(CostModel& costs, FeasiblePlans& feasible, std::size_t i) {
+  FeasiblePlan& plan = feasible.plans[i];
+  if (plan.less_work == kNoPlan) {
+    plan.seconds = SecondsAtLeast(costs, feasible, i);
+    return;
+  }
+  plan.bound = TimeBound::kOfLessWork;
+  plan.seconds = feasible.plans[static_cast<std::size_t>(plan.less_work)].seconds;
+}
+
 bool LazyTimes::RaiseBound(CostModel& costs, FeasiblePlans& feasible, std::size_t i) const {
   FeasiblePlan& plan = feasible.plans[i];
-  if (plan.timed) return false;
+  if (plan.timed || plan.bound == TimeBound::kClosedForm) return false;
+  if (plan.bound == TimeBound::kOfLessWork) {
+    plan.bound = TimeBound::kOfPlan;
+    plan.seconds = std::max(plan.seconds, FactorOf(feasible, i) * SecondsAtLeast(costs, feasible, i));
+    return true;
+  }
+  plan.bound = TimeBound::kClosedForm;
   double least_s = std::numeric_limits<double>::infinity();
   const auto consider = [&](const PlanChoice& choice) {
     const std::optional<double> bound_s = costs.ClosedFormAtLeast(feasible.table.Unpack(choice.plan));
@@ -142,9 +158,8 @@ std::vector<TimedPlan> LazyTimes::Fastest(CostModel& costs, FeasiblePlans& feasi
       fastest.push_back({next.seconds, next.plan});
       continue;
     }
-    next.raised = !next.raised && RaiseBound(costs, feasible, next.plan);
-    next.timed = !next.raised;
-    next.seconds = next.raised ? plans[next.plan].seconds : Time(costs, feasible, next.plan);
+    next.timed = !RaiseBound(costs, feasible, next.plan);
+    next.seconds = next.timed ? Time(costs, feasible, next.plan) : plans[next.plan].seconds;
     by_time.Push(next);
   }
   return fastest;
@@ -221,7 +236,9 @@ absl::Status LazyTimes::TimeFront(CostModel& costs, FeasiblePlans& feasible, con
     const auto beaten = [&] { return front.Beats(plans[i].seconds, least_choice_kib); };
     if (plans[i].timed || beaten()) return true;
     if (!looked()) return false;
-    if (RaiseBound(costs, feasible, i) && beaten()) return true;
+    while (RaiseBound(costs, feasible, i)) {
+      if (beaten()) return true;
+    }
     Time(costs, feasible, i);
     front.Offer({plans[i].seconds, kib(i), i});
     return true;

@@ -34,7 +34,8 @@ class LazyTimes {
   // Computes the time of a plan and its fastest choice unless they are known, and returns the time.
   double Time(CostModel& costs, FeasiblePlans& feasible, std::size_t i) const;
 
-  // Raises the bound of a plan whose time the timer computes. Returns whether it did.
+  // Goes to the next closer bound of a plan (TimeBound). Returns false if there is none: it is timed, or the
+  // closed form is its time.
   bool RaiseBound(CostModel& costs, FeasiblePlans& feasible, std::size_t i) const;
 
   // Returns the `limit` fastest of the plans that `counts` holds for, fastest first, then by index; and those
@@ -66,6 +67,9 @@ double TakeFastestChoice(CostModel& costs, FeasiblePlans& feasible, std::size_t 
 // Returns a lower bound of the times of the plan's choices (CostModel::SecondsAtLeast).
 double SecondsAtLeast(CostModel& costs, const FeasiblePlans& feasible, std::size_t i);
 
+// Sets the first bound of the plan: that of the plan that does less work, if there is one, which must be set.
+void SetFirstBound(CostModel& costs, FeasiblePlans& feasible, std::size_t i);
+
 // Returns `factor` times the estimate of a plan; nothing once a bound says that it is longer than the caller
 // wants, which asks the cheapest bound first.
 template <typename IsTooLong>
@@ -84,7 +88,6 @@ class PlansByTime {
     double seconds = 0;
     std::uint32_t plan = 0;
     bool timed = false;
-    bool raised = false;  // the bound
     bool operator>(const Entry& other) const {
       return std::pair(seconds, plan) > std::pair(other.seconds, other.plan);
     }

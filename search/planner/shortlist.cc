@@ -40,9 +40,13 @@ absl::Status EstimateTimes(CostModel& costs, FeasiblePlans& feasible, bool at_le
     FeasiblePlan& timed = feasible.plans[i];
     const ParallelPlan plan = feasible.PlanAt(i);
     if (pace.Due(plan)) AUTOCFG_RETURN_IF_ERROR(Look(watch, feasible));
-    timed.seconds = at_least ? SecondsAtLeast(costs, feasible, i) : TakeFastestChoice(costs, feasible, i);
-    timed.timed = !at_least;
-    if (at_least || (std::isfinite(timed.seconds) && timed.seconds > 0)) continue;
+    if (at_least) {
+      SetFirstBound(costs, feasible, i);
+      continue;
+    }
+    timed.seconds = TakeFastestChoice(costs, feasible, i);
+    timed.timed = true;
+    if (std::isfinite(timed.seconds) && timed.seconds > 0) continue;
     return absl::InvalidArgumentError(
         fmt::format("the calibration gives no time for plan {}; run it again", PlanText(plan)));
   }
@@ -106,9 +110,8 @@ absl::StatusOr<TimedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasibl
       constexpr std::int64_t kEstimatesPerLook = 64;
       if (++looked % kEstimatesPerLook == 0) stopped = Look(watch, feasible);
       if (!stopped.ok()) return std::nullopt;
-      next.raised = !next.raised && unscaled.RaiseBound(costs, feasible, next.plan);
-      next.timed = !next.raised;
-      next.seconds = next.raised ? plans[next.plan].seconds : unscaled.Time(costs, feasible, next.plan);
+      next.timed = !unscaled.RaiseBound(costs, feasible, next.plan);
+      next.seconds = next.timed ? unscaled.Time(costs, feasible, next.plan) : plans[next.plan].seconds;
       fastest.Push(next);
     }
     return std::nullopt;

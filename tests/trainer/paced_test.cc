@@ -340,7 +340,7 @@ TEST(Paced, UnitsTakeThePredictedTime) {
     if (ShardsStates(run.plan)) continue;
     ASSERT_NO_FATAL_FAILURE(ExpectSameRows(results, traced, Lower(run)));
   }
-  EXPECT_EQ(seen.size(), 6u);
+  EXPECT_EQ(seen.size(), 8u);
   for (const auto& [kind, count] : seen) EXPECT_GE(count, 5) << "zero=" << kind.first;
 }
 

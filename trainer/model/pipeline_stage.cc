@@ -24,8 +24,7 @@ PipelineStage::PipelineStage(const RankShape& shape, MemoryLayout& layout, std::
 void PipelineStage::ListUnits(const RankShape& shape) {
   const ParallelPlan& plan = shape.plan;
   UnitsOfAction& forward = units_[Index(ActionKind::kForward)];
-  UnitsOfAction& backward = units_[Index(ActionKind::kBackward)];
-  UnitsOfAction& weights = units_[Index(ActionKind::kWeightGradient)];
+  UnitsOfAction backward, weights;
   // A tied table stays in its buffer from the embedding on (docs/engine.md, "Units").
   const bool reads_head = head_ && !(embedding_ && shape.model.tied_embeddings);
   if (embedding_) forward.read = embedding_->units();
@@ -35,12 +34,16 @@ void PipelineStage::ListUnits(const RankShape& shape) {
   if (head_ && !EmbeddingAddsToHead(shape.model, plan)) backward.completed.push_back(head_->unit());
   for (std::size_t l = layers_.size(); l-- > 0;) {
     backward.read.push_back(layers_[l].unit());
-    backward.completed.push_back(layers_[l].unit());
-    if (SplitsBackward(plan) && l >= recomputed_) weights.completed.push_back(layers_[l].unit());
+    const bool delayed = SplitsBackward(plan) && l >= recomputed_;
+    (delayed ? weights : backward).completed.push_back(layers_[l].unit());
   }
-  if (!embedding_) return;
-  const std::vector<std::size_t> units = embedding_->units();
-  backward.completed.insert(backward.completed.end(), units.rbegin(), units.rend());
+  if (embedding_) {
+    const std::vector<std::size_t> units = embedding_->units();
+    backward.completed.insert(backward.completed.end(), units.rbegin(), units.rend());
+  }
+  const ActionKind kind = SplitsBackward(plan) ? ActionKind::kInputGradient : ActionKind::kBackward;
+  units_[Index(kind)] = std::move(backward);
+  units_[Index(ActionKind::kWeightGradient)] = std::move(weights);
 }
 
 void PipelineStage::Forward(const Execution& run, const ActivationSlot& slot, const Tensor& output) const {
@@ -87,6 +90,7 @@ void PipelineStage::InputGradient(const Execution& run, ActivationSlot& slot, Te
   if (head_) head_->Backward(run, slot.head, grad, accumulate);
   if (in_place_) {
     for (std::size_t l = layers_.size(); l-- > recomputed_;) {
+      run.units->Read(run, layers_[l].unit());
       if (recomputes_scores_) RecomputeScores(run, slot, l);
       layers_[l].InputGradient(run, slot.layers[l], grad, grad, accumulate);
     }
@@ -97,6 +101,7 @@ void PipelineStage::InputGradient(const Execution& run, ActivationSlot& slot, Te
   const Tensor* output_grad = &grad;
   for (std::size_t l = layers_.size(); l-- > recomputed_;) {
     LayerActivations& a = slot.layers[l];
+    run.units->Read(run, layers_[l].unit());
     if (recomputes_scores_) RecomputeScores(run, slot, l);
     const bool last = l == recomputed_;
     Tensor& input_grad = last ? workspace_.input_grad : workspace_.next_grad;
@@ -114,6 +119,7 @@ void PipelineStage::InputGradient(const Execution& run, ActivationSlot& slot, Te
 void PipelineStage::WeightGradient(const Execution& run, const ActivationSlot& slot, bool accumulate) const {
   for (std::size_t l = layers_.size(); l-- > recomputed_;) {
     const std::size_t kept_at = l + 1 < layers_.size() ? l + 1 : 0;
+    run.units->Write(run, layers_[l].unit());
     layers_[l].WeightGradient(run, slot.layers[l], slot.layers[kept_at].x, accumulate);
     run.units->Reduce(run, layers_[l].unit(), accumulate);
   }

@@ -33,6 +33,8 @@ class StageBlocks {
     if (units_.token_embedding > 0) table_ = count_++;
     if (units_.positions > 0) positions_ = count_++;
     first_layer_ = count_;
+    for (std::int64_t earlier = stage - run.plan.pp; earlier >= 0; earlier -= run.plan.pp)
+      first_layer_ += StageLayerCount(run.model, run.plan, earlier);
     count_ += units_.layers;
     if (units_.output_layer > 0) output_ = count_++;
   }
@@ -74,9 +76,10 @@ class StageBlocks {
     for (std::int64_t i = Layers() - 1; i >= 0; --i) {
       const std::size_t rotates = Rotates(i);
       UnitBlock block = Read(LayerUnit(i), i < recomputing ? recompute[rotates] : std::vector<OpDesc>());
-      const std::vector<OpDesc>& own = (i >= Layers() - Delayed() ? delaying : layer)[rotates];
+      const bool delays = i >= Layers() - Delayed();
+      const std::vector<OpDesc>& own = (delays ? delaying : layer)[rotates];
       block.ops.insert(block.ops.end(), own.begin(), own.end());
-      if (reduces) Completes(LayerUnit(i), block);
+      if (reduces && !delays) Completes(LayerUnit(i), block);
       blocks.push_back(std::move(block));
     }
     if (!IsFirstStage(stage_)) return blocks;
@@ -129,9 +132,11 @@ class StageBlocks {
   std::int64_t Delayed() const { return LayersWithDelayedGradients(run_.plan, Layers()); }
   std::int64_t Head() const { return run_.model.tied_embeddings ? table_ : output_; }
   // Whether a tied table stays gathered from the embedding on.
-  bool KeepsTable() const { return run_.model.tied_embeddings && OverlapsParameters(run_.plan); }
+  bool KeepsTable() const {
+    return EmbeddingAddsToHead(run_.model, run_.plan) && OverlapsParameters(run_.plan);
+  }
 
-  // The number of a layer's unit. Of the stages of a rank, only the first one and the only one matter.
+  // The number of the unit of the stage's i-th layer, after those of the rank's earlier stages.
   std::int64_t LayerUnit(std::int64_t layer) const { return first_layer_ + layer; }
 
   std::int64_t Elements(std::int64_t unit) const {

@@ -279,6 +279,8 @@ bool PipelineBoundIsClose(const PipelineCosts& costs, Schedule schedule, std::in
   }
   const std::vector<StageCosts>& stages = costs.stages;
   const bool one_each = stages.size() == costs.ranks.size();
+  // Units may take the first and the last stage many times as long as those between.
+  if (!one_each && stages.front().dp_s > 0) return false;
   for (std::size_t s = 2; !one_each && s + 1 < stages.size(); ++s) {
     if (stages[s].forward_s != stages[1].forward_s || stages[s].backward_s != stages[1].backward_s ||
         stages[s].first_saves_s != stages[1].first_saves_s) {

@@ -18,6 +18,13 @@ constexpr LegalityRule kMegatronRules[] = {
      [](const PlanCase& c) {
        return fmt::format("zero={} without overlap (its FSDP overlaps what it shards)", c.plan.zero_stage);
      }},
+    // Its guide names tensor and expert parallelism as what FSDP goes with, its tests have no pipeline, and
+    // version 2 of it refuses one (mcore_fsdp_adapter.py).
+    {kCannot, "fsdp_pipeline", kReads<"zero", "pp">,
+     [](const PlanCase& c) { return c.plan.zero_stage >= 2 && SplitsDepth(c.plan); },
+     [](const PlanCase& c) {
+       return fmt::format("zero={} with pp (its FSDP is documented without a pipeline)", c.plan.zero_stage);
+     }},
     {kCannot, "fsdp_shard", kReads<"zero", "dp_shard", "dp">,
      [](const PlanCase& c) { return c.plan.zero_stage >= 2 && HasPartialShards(c.plan); },
      [](const PlanCase& c) { return fmt::format("zero={} with dp_shard", c.plan.zero_stage); }},

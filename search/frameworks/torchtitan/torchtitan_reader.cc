@@ -170,9 +170,6 @@ void ReadSharding(const ReadingOptions& options, SettingReader& read, RunDraft& 
   plan.zero_stage = reshard == torchtitan::kNever || (reshard == "default" && plan.pp > 1) ? 2 : 3;
   plan.param_overlap = true;
   if (replicas > 1) plan.dp_shard = shards;
-  if (plan.pp > 1)
-    read.Fail(
-        "it shards gradients (FSDP) in a pipeline, which is not modelled; only pp without FSDP can be read");
 }
 
 void ReadTorchtitanPrecision(SettingReader& read, RunDraft& run) {

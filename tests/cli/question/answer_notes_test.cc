@@ -24,7 +24,7 @@ std::vector<std::string> NotesOn(const char* best, const AxisValues& space) {
   }
   v1::Recommendation answer;
   *answer.mutable_best()->mutable_plan() = ToProto(*ParsePlanText(best));
-  (*answer.mutable_counts()->mutable_rejected())["zero2_with_pipeline"] = 1200;
+  (*answer.mutable_counts()->mutable_rejected())["param_overlap_needs_zero"] = 1200;
   (*answer.mutable_counts()->mutable_rejected())["heads_not_divisible"] = 7;
   (*answer.mutable_counts()->mutable_rejected())["split_does_not_add_up"] = 7;  // not a rule of sp
   return IdleValueNotes(spec, answer);
@@ -32,9 +32,9 @@ std::vector<std::string> NotesOn(const char* best, const AxisValues& space) {
 
 TEST(IdleValueNotes, SayWhatTheBestPlanHasInPlaceOfANamedValue) {
   EXPECT_THAT(
-      NotesOn("tp=8,pp=32,dp=1", {{"zero", {"2"}}, {"pp", {">=2"}}}),
-      ElementsAre("--space zero=2: the best plan has zero=0, since zero=2 has nothing to act on at dp=1; "
-                  "1,200 plans are illegal by zero2_with_pipeline"));
+      NotesOn("tp=8,pp=32,dp=1", {{"param_overlap", {"1"}}, {"pp", {">=2"}}}),
+      ElementsAre("--space param_overlap=1: the best plan has param_overlap=0, since param_overlap=1 has "
+                  "nothing to act on at dp=1; 1,200 plans are illegal by param_overlap_needs_zero"));
   EXPECT_THAT(NotesOn("tp=1,dp=4", {{"recompute", {"selective"}}}),
               ElementsAre("--space recompute=selective: the best plan has recompute=none, since "
                           "recompute=selective has nothing to act on under attention=fused, which stores no "

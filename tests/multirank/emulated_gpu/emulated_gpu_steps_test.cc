@@ -100,6 +100,7 @@ std::vector<ParallelPlan> Plans() {
           {{.dp = 2}, {}, {}, {}, {.zero_stage = 1, .grad_overlap = true, .param_overlap = true}},
           {{.dp = 2}, {}, {}, {}, {.zero_stage = 3, .grad_overlap = true, .param_overlap = true}},
           {{.pp = 2, .dp = 2}, {}, {}, {}, {.zero_stage = 1, .grad_overlap = true, .param_overlap = true}},
+          {{.pp = 2, .dp = 2}, {}, {}, {}, {.zero_stage = 3, .grad_overlap = true, .param_overlap = true}},
           {{.tp = 2, .pp = 2}, {.recompute = Recompute::kSelective, .attention = Attention::kUnfused}}};
 }
 

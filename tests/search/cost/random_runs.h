@@ -127,7 +127,7 @@ class RandomRuns {
       const bool divides = plan.tp > 1 && run.workload.seq_len % plan.tp == 0;
       plan.sequence_parallel = flags_() % 2 == 0 && divides;
       if (plan.sequence_parallel) plan.scatter_gather = false;
-      if (plan.dp > 1) plan.zero_stage = static_cast<std::int64_t>(flags_() % (plan.pp > 1 ? 2 : 4));
+      if (plan.dp > 1) plan.zero_stage = static_cast<std::int64_t>(flags_() % 4);
       if (plan.zero_stage > 0 && plan.dp % 2 == 0 && plan.dp > 2 && flags_() % 2 == 0) plan.dp_shard = 2;
       plan.grad_overlap = plan.dp > 1 && states_() % 2 == 0;
       plan.param_overlap = ShardsStates(plan) && states_() % 2 == 0;

@@ -116,9 +116,6 @@ TEST(Legality, EachReason) {
             "microbatches_not_multiple_of_stages: schedule=interleaved needs a multiple of pp=2 "
             "microbatches, not 3; choose pp, dp and mbs so that pp x dp x mbs divides 24");
   EXPECT_THAT(Why("dp=2,param_overlap=1"), HasSubstr("param_overlap_needs_zero"));
-  EXPECT_THAT(Why("pp=2,zero=2"), HasSubstr("zero2_with_pipeline"));
-  EXPECT_EQ(Why("pp=2,dp=2,zero=3"),
-            "zero2_with_pipeline: zero=3 cannot be used with pp=2; use zero=1 or pp=1");
   EXPECT_EQ(Why("dp=4,dp_shard=2"),
             "dp_shard_needs_zero: dp_shard=2 shards nothing at zero=0; use zero=1, 2 or 3, or leave out "
             "dp_shard");

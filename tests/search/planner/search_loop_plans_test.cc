@@ -266,7 +266,7 @@ TEST(SearchLoop, SkipsPlansThatOnlyRecomputeMore) {
 
   const AxisValues few = {
       {"tp", {"1"}}, {"pp", {"2"}}, {"mbs", {"1"}}, {"split", {"even"}}, {"p2p_overlap", {"0"}}};
-  SearchLoop failing = Calibrated({.max_trials = 60}, few);
+  SearchLoop failing = Calibrated({.max_trials = 400}, few);
   std::set<ParallelPlan> asked;
   while (failing.phase() != SearchPhase::kDone) {
     for (const TrialRequest& r : failing.Next()) {
