@@ -43,7 +43,7 @@ std::vector<std::string> ValuesOf(const PlanOption& option, const PlanQuestion& 
     return sizes(DivisorsUpTo(question.about.workload.global_batch / BatchRanks(plan), kMostSizesOfChange));
   if (option.name == "vpp")
     return sizes(
-        DivisorsUpTo(question.about.model.layers / RanksThatSplit(Splits::kDepth, plan), kMostSizesOfChange));
+        DivisorsUpTo(question.about.model.layers / RanksThatSplit<Splits::kDepth>(plan), kMostSizesOfChange));
   if (option.name == "dp" || option.name == "dp_shard") return {};
   if (option.name == "split") {
     ParallelPlan balanced;

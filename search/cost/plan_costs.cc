@@ -84,7 +84,7 @@ std::size_t PlanCosts::KeyHash::operator()(const OnceKey& key) const {
 }
 
 PlanCosts::BlocksKey PlanCosts::BlocksKeyOf(const ParallelPlan& plan) const {
-  return {RanksThatSplit(Splits::kLayer, plan),      RankCount(plan),     plan.layer(), ShardsGradients(plan),
+  return {RanksThatSplit<Splits::kLayer>(plan),      RankCount(plan),     plan.layer(), ShardsGradients(plan),
           EmbeddingAddsToHead(problem_.model, plan), SplitsBackward(plan)};
 }
 
@@ -359,7 +359,7 @@ const PipelineCosts& PlanCosts::PipelineOf(const ParallelPlan& plan, double host
     }
     layers_before = layers;
   }
-  const std::int64_t ranks = RanksThatSplit(Splits::kDepth, plan);
+  const std::int64_t ranks = RanksThatSplit<Splits::kDepth>(plan);
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     if (rank >= 2 && rank + 1 < ranks && HasLayersOfRankBefore(plan, rank)) {
       pipeline_.ranks.push_back(pipeline_.ranks.back());

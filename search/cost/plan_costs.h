@@ -5,6 +5,7 @@
 // All plans must be legal and canonical, with a resolved split (split.h), and accepted by CheckPredictable.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -92,9 +93,16 @@ class PlanCosts {
   ShapeCorrections layers_, output_layers_;
   // The caches. A key holds whole groups of options (parallel_plan.h), so that a new option of a group
   // becomes part of it.
-  static StateOptions StatesOfStages(const ParallelPlan& plan) {  // the default if no compute uses units
-    const bool in_computes = ShardsGradients(plan) || OverlapsGradients(plan) || OverlapsParameters(plan);
-    return in_computes ? plan.states() : StateOptions();
+  //
+  // What the costs of units depend on: the default if no compute uses units. Overlap, and whether parameters
+  // are sharded too, changes when they are paid.
+  static StateOptions StatesOfStages(const ParallelPlan& plan) {
+    if (!ShardsGradients(plan) && !OverlapsGradients(plan) && !OverlapsParameters(plan)) return {};
+    StateOptions states = plan.states();
+    states.zero_stage = std::min<std::int64_t>(states.zero_stage, 2);
+    states.grad_overlap = true;
+    states.param_overlap = false;
+    return states;
   }
   // Sizes and kinds of the ops of a layer, the embedding and the head.
   struct BlocksKey {

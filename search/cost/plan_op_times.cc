@@ -18,7 +18,7 @@ namespace {
 // of the states.
 std::vector<StateCoordinates> StateCoordinatesOf(const ParallelPlan& plan) {
   std::vector<StateCoordinates> all;
-  for (std::int64_t tensor = 0; tensor < std::min<std::int64_t>(RanksThatSplit(Splits::kLayer, plan), 2);
+  for (std::int64_t tensor = 0; tensor < std::min<std::int64_t>(RanksThatSplit<Splits::kLayer>(plan), 2);
        ++tensor) {
     for (std::int64_t data = 0; data < StateShards(plan); ++data) all.push_back({tensor, data});
   }

@@ -51,6 +51,13 @@ inline constexpr std::array<AxisRow, kAxisCount> kAxes = {{
     {Axis::kPipeline, "pp", &MeshOptions::pp, Splits::kDepth},
 }};
 
+static_assert([] {
+  for (std::size_t i = 0; i < kAxisCount; ++i) {
+    if (kAxes[i].axis != static_cast<Axis>(i)) return false;
+  }
+  return true;
+}());
+
 constexpr std::int64_t SizeOf(const MeshOptions& mesh, Axis axis) {
   return mesh.*kAxes[static_cast<std::size_t>(axis)].size;
 }
@@ -96,12 +103,14 @@ constexpr std::int64_t SizeOf(const MeshOptions& mesh, AxisSet axes) {
 constexpr std::int64_t RankCount(const MeshOptions& mesh) { return SizeOf(mesh, kEveryAxis); }
 
 // How many ranks split each layer, the batch, or the layers.
-constexpr std::int64_t RanksThatSplit(Splits what, const MeshOptions& mesh) {
-  return SizeOf(mesh, AxesThatSplit(what));
+template <Splits kWhat>
+constexpr std::int64_t RanksThatSplit(const MeshOptions& mesh) {
+  constexpr AxisSet kAxesOf = AxesThatSplit(kWhat);
+  return SizeOf(mesh, kAxesOf);
 }
-constexpr std::int64_t BatchRanks(const MeshOptions& mesh) { return RanksThatSplit(Splits::kBatch, mesh); }
-constexpr bool SplitsLayers(const MeshOptions& mesh) { return RanksThatSplit(Splits::kLayer, mesh) > 1; }
-constexpr bool SplitsDepth(const MeshOptions& mesh) { return RanksThatSplit(Splits::kDepth, mesh) > 1; }
+constexpr std::int64_t BatchRanks(const MeshOptions& mesh) { return RanksThatSplit<Splits::kBatch>(mesh); }
+constexpr bool SplitsLayers(const MeshOptions& mesh) { return RanksThatSplit<Splits::kLayer>(mesh) > 1; }
+constexpr bool SplitsDepth(const MeshOptions& mesh) { return RanksThatSplit<Splits::kDepth>(mesh) > 1; }
 
 constexpr bool HasPositiveSizes(const MeshOptions& mesh) {
   for (const AxisRow& row : kAxes) {

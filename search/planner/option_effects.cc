@@ -340,7 +340,7 @@ std::string PlacementFact(const ClusterSpec& cluster, const Workload& workload, 
                          before, best.pp);
   }
   if (grown.seconds == &Breakdown::compute &&
-      (RanksThatSplit(Splits::kLayer, instead) > RanksThatSplit(Splits::kLayer, best) ||
+      (RanksThatSplit<Splits::kLayer>(instead) > RanksThatSplit<Splits::kLayer>(best) ||
        instead.micro_batch < best.micro_batch))
     return "its ops are smaller and reach less of the device's peak";
   return "";
