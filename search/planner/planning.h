@@ -53,7 +53,7 @@ class WatchPace {
 };
 
 // The most that planning takes: a space with more plans is cut off. The default space of GPT-3 175B on 512
-// ranks has 55,000 legal plans.
+// ranks has 156,000 legal plans.
 struct PlanningBudget {
   std::int64_t plans = 4'000'000;             // legal plans of a model of up to kPlainLayers layers
   std::int64_t cases = 20'000'000;            // combinations of everything but derived options
