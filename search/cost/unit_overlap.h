@@ -6,7 +6,7 @@
 
 namespace autocfg {
 
-// The ops of an action that use one unit, as in unit_ops.h.
+// The ops of an action that use one unit, as in unit_ops.h; or none, when a message arrives.
 struct UnitSeconds {
   double gather_s = 0;  // 0: it is not gathered
   double compute_s = 0;

@@ -52,7 +52,7 @@ constexpr std::int64_t Times(std::int64_t a, std::int64_t b) {
 void ReadRanks(std::string_view nodes, std::string_view ranks_of_node, const ReadingOptions& options,
                SettingReader& read, RunDraft& run);
 
-// Reads the sizes of axes; 1 where there is no setting.
+// Reads the sizes of axes. An axis whose setting is missing has one rank.
 void ReadAxes(std::span<const SayingSetting> axes, SettingReader& read, RunDraft& run);
 
 // Calls visit(setting, size) for each of these axes.

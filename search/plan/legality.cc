@@ -150,6 +150,7 @@ bool ParamOverlapNeedsZero(const PlanCase& c) { return c.plan.param_overlap && c
 std::string ExplainParamOverlapNeedsZero(const PlanCase&) {
   return "param_overlap=1 gathers nothing at zero=0; use zero=1, 2 or 3, or param_overlap=0";
 }
+
 bool SplitDoesNotAddUp(const PlanCase& c) {
   if (c.plan.split == SplitMode::kEven) return false;
   const std::optional<std::int64_t> stages = StagesWithLayers(c.plan, c.model.layers);

@@ -20,7 +20,8 @@ namespace autocfg {
 
 inline constexpr std::int32_t kNoPlan = -1;
 
-// Values of the derived options of a plan (SearchSpace::Alternative), with the least recompute that fits.
+// Values of the derived options of a plan (SearchSpace::Alternative), with the least recompute that fits, or
+// with full recompute where that may be faster.
 struct PlanChoice {
   CompactPlan plan = {};
   std::uint32_t arena_kib = 0;  // of the worst rank, rounded up; at most 4 TiB
@@ -78,7 +79,8 @@ struct FeasiblePlans {
 using VisitRejected = std::function<bool(const ParallelPlan&, std::optional<IllegalReason>)>;
 
 // Returns the legal plans of `space` of which some choice of the derived options has a worst rank whose arena
-// takes at most `arena_bytes`. A derived depth of recompute is the least one that fits: more only adds work.
+// takes at most `arena_bytes`. A derived depth of recompute is the least one that fits: more only adds work,
+// but where weight gradients are delayed and sharded, so that full recompute is another choice there.
 // `costs` resolves split=auto. If a named split=auto gives a split that the space enumerates anyway, the plan
 // is a duplicate: it is dropped and not counted. enumerated = illegal + out_of_memory + plans. Ends early,
 // with what was found, when the budget is used up. Cancelled once `watch` says no. Slower with `rejected`,

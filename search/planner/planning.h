@@ -31,22 +31,13 @@ class WatchPace {
   // Counts so many plans with as many stages as this one. Returns whether to ask before them: at the first
   // plan, then every few milliseconds.
   bool Due(const ParallelPlan& plan, std::size_t plans = 1) {
-    const bool due = PlansLeft(plan) == 0;
-    if (due) Looked();
-    Passed(plan, static_cast<std::int64_t>(plans));
+    const bool due = work_ >= kWorkPerLook;
+    if (due) work_ = 0;
+    work_ += static_cast<std::int64_t>(plans) * (kWorkPerPlan + StageCount(plan));
     return due;
   }
 
-  // The same for many plans with as many stages: how many of them come before the next look, and what came.
-  std::int64_t PlansLeft(const ParallelPlan& plan) const {
-    return work_ >= kWorkPerLook ? 0 : (kWorkPerLook - work_ + WorkOf(plan) - 1) / WorkOf(plan);
-  }
-  void Looked() { work_ = 0; }
-  void Passed(const ParallelPlan& plan, std::int64_t plans) { work_ += plans * WorkOf(plan); }
-
  private:
-  static std::int64_t WorkOf(const ParallelPlan& plan) { return kWorkPerPlan + StageCount(plan); }
-
   static constexpr std::int64_t kWorkPerPlan = 1024;  // in stages
   static constexpr std::int64_t kWorkPerLook = 256 * kWorkPerPlan;
   std::int64_t work_ = kWorkPerLook;

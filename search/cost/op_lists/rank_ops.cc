@@ -140,7 +140,7 @@ std::vector<RepeatedOp> RankOps(const RunView& run, std::int64_t pipeline_rank, 
     case ActionKind::kSumTiedEmbedding: {
       const Lister ops = lister();
       const auto [first, last] = ops.place();
-      if (!run.model.tied_embeddings || first == last) return {};  // both: there is no other rank
+      if (!run.model.tied_embeddings || first == last) return {};  // the only rank is both, others neither
       return ops.TiedEmbedding();
     }
     case ActionKind::kReduceScalars: {

@@ -19,7 +19,7 @@ std::uint32_t Kibibytes(std::int64_t bytes) {
 ResolvedRun::ResolvedRun(const SearchSpace& space, CostModel& costs)
     : space_(space), costs_(costs), engine_needs_memory_(NeedsMemory(costs.cluster().engine)) {}
 
-// Of what differs most often; equality compares all.
+// Hash the options that differ most often; equality compares all of them.
 std::size_t ResolvedRun::KeyHash::operator()(const LayerKey& key) const {
   return absl::HashOf(key.layer.attention, key.layer.sequence_parallel, key.layer.tp_overlap,
                       key.scatter_gather);
