@@ -1,23 +1,9 @@
 #include "search/plan/rank_mesh.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace autocfg {
-
-GroupShape ShapeOf(CommGroup group) {
-  constexpr AxisSet kBatch = AxesThatSplit(Splits::kBatch), kDepth = AxesThatSplit(Splits::kDepth);
-  switch (group) {
-    case CommGroup::kNone: return {};
-    case CommGroup::kTensor: return {Axis::kTensor};
-    case CommGroup::kData: return {kBatch};
-    case CommGroup::kShard: return {kBatch, GroupPart::kShard};
-    case CommGroup::kReplica: return {kBatch, GroupPart::kReplica};
-    case CommGroup::kPipeline: return {kDepth};
-    case CommGroup::kEmbedding: return {kDepth, GroupPart::kEnds};
-    case CommGroup::kWorld: return {kEveryAxis};
-  }
-  throw std::logic_error("a group of no known kind");
-}
 
 RankMesh::RankMesh(const ParallelPlan& plan) : shards_(StateShards(plan)) {
   for (const AxisRow& row : kAxes) axes_.push_back({row.axis, row.splits, plan.*row.size});
@@ -79,24 +65,41 @@ std::vector<std::int64_t> RankMesh::Group(std::int64_t rank, AxisSet axes) const
   return ranks;
 }
 
+AxisSet RankMesh::AxesOf(CommGroup group) const {
+  const auto those_that = [this](std::initializer_list<Splits> split) {
+    AxisSet axes;
+    for (const MeshAxis& axis : axes_) {
+      if (std::find(split.begin(), split.end(), axis.splits) != split.end()) axes = axes | axis.axis;
+    }
+    return axes;
+  };
+  switch (group) {
+    case CommGroup::kNone: return {};
+    case CommGroup::kTensor: return those_that({Splits::kLayer});
+    case CommGroup::kData:
+    case CommGroup::kShard:
+    case CommGroup::kReplica: return those_that({Splits::kBatch});
+    case CommGroup::kPipeline:
+    case CommGroup::kEmbedding: return those_that({Splits::kDepth});
+    case CommGroup::kWorld: return those_that({Splits::kLayer, Splits::kBatch, Splits::kDepth});
+  }
+  throw std::logic_error("a group of no known kind");
+}
+
 std::vector<std::int64_t> RankMesh::Group(std::int64_t rank, CommGroup group) const {
-  const auto [axes, part] = ShapeOf(group);
+  const AxisSet axes = AxesOf(group);
   std::vector<std::int64_t> ranks = Group(rank, axes);
   const std::int64_t own = Position(rank, axes);
   std::int64_t next = 0;
-  switch (part) {
-    case GroupPart::kWhole: return ranks;
-    case GroupPart::kShard:
-      std::erase_if(ranks, [&](std::int64_t) { return next++ / shards_ != own / shards_; });
-      return ranks;
-    case GroupPart::kReplica:
-      std::erase_if(ranks, [&](std::int64_t) { return next++ % shards_ != own % shards_; });
-      return ranks;
-    case GroupPart::kEnds:
-      if (ranks.size() == 1 || (rank != ranks.front() && rank != ranks.back())) return {rank};
-      return {ranks.front(), ranks.back()};
+  if (group == CommGroup::kShard) {
+    std::erase_if(ranks, [&](std::int64_t) { return next++ / shards_ != own / shards_; });
+  } else if (group == CommGroup::kReplica) {
+    std::erase_if(ranks, [&](std::int64_t) { return next++ % shards_ != own % shards_; });
+  } else if (group == CommGroup::kEmbedding) {
+    if (ranks.size() == 1 || (rank != ranks.front() && rank != ranks.back())) return {rank};
+    return {ranks.front(), ranks.back()};
   }
-  throw std::logic_error("a part of no known kind");
+  return ranks;
 }
 
 RankMesh::Stride RankMesh::StrideOf(AxisSet axes) const {
@@ -116,15 +119,11 @@ RankMesh::Stride RankMesh::StrideOf(AxisSet axes) const {
 }
 
 RankMesh::Stride RankMesh::StrideOf(CommGroup group) const {
-  const auto [axes, part] = ShapeOf(group);
-  const auto [size, apart] = StrideOf(axes);
-  switch (part) {
-    case GroupPart::kWhole: return {size, apart};
-    case GroupPart::kShard: return {shards_, apart};
-    case GroupPart::kReplica: return {size / shards_, apart * shards_};
-    case GroupPart::kEnds: return size > 1 ? Stride{2, (size - 1) * apart} : Stride{};
-  }
-  throw std::logic_error("a part of no known kind");
+  const auto [size, apart] = StrideOf(AxesOf(group));
+  if (group == CommGroup::kShard) return {shards_, apart};
+  if (group == CommGroup::kReplica) return {size / shards_, apart * shards_};
+  if (group == CommGroup::kEmbedding && size > 1) return {2, (size - 1) * apart};
+  return {size, apart};
 }
 
 }  // namespace autocfg

@@ -21,21 +21,6 @@ struct MeshAxis {
   std::int64_t size = 1;
 };
 
-// The members of a group are the ranks whose coordinates differ on some axes only. Of these:
-enum class GroupPart : std::uint8_t {
-  kWhole,    // all of them
-  kShard,    // n in a row, with n = StateShards: they share the states of one replica
-  kReplica,  // those n apart: they hold the same states
-  kEnds,     // the first and the last one; a rank in between is alone
-};
-
-// What a communication group is: a set of axes, and a part of what it spans.
-struct GroupShape {
-  AxisSet axes;
-  GroupPart part = GroupPart::kWhole;
-};
-GroupShape ShapeOf(CommGroup group);
-
 class RankMesh {
  public:
   explicit RankMesh(const ParallelPlan& plan);
@@ -57,7 +42,10 @@ class RankMesh {
   // Returns the ranks that share all other coordinates with `rank`, in ascending order. Includes `rank`.
   std::vector<std::int64_t> Group(std::int64_t rank, AxisSet axes) const;
 
-  // Returns the ranks of `rank`'s communication group, in ascending order.
+  // Returns the ranks of `rank`'s communication group, in ascending order. Of the ranks that split the batch,
+  // kShard has n in a row, with n = StateShards, which share the states of one replica, and kReplica those n
+  // apart, which hold the same states. kEmbedding has the first and the last of the pipeline; a rank in
+  // between is alone.
   std::vector<std::int64_t> Group(std::int64_t rank, CommGroup group) const;
 
   // Returns the size of a group that spans the axes, and how far its members are apart. Throws
@@ -67,10 +55,12 @@ class RankMesh {
     std::int64_t apart = 1;
   };
   Stride StrideOf(AxisSet axes) const;
-  // The same of a communication group; of kEnds, the two ends.
+  // The same of a communication group.
   Stride StrideOf(CommGroup group) const;
 
  private:
+  AxisSet AxesOf(CommGroup group) const;  // whose ranks the group is among
+
   absl::InlinedVector<MeshAxis, 6> axes_;
   std::int64_t shards_;  // consecutive ranks, of those that split the batch, that share states
 };

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
+#include <random>
 #include <set>
 #include <vector>
 
@@ -186,8 +188,56 @@ std::vector<std::int64_t> MembersOf(const RankMesh& mesh, std::int64_t rank, Com
   return {members[stage], members[stage + 1]};
 }
 
-// Compares with the placement of every rank, group by group. Node sizes are divided by groups, divide groups,
-// or neither.
+// Returns the span of a kind of group by the placement of every rank, group by group.
+GroupSpan PlacedSpan(const RankMesh& mesh, CommGroup group, std::int64_t per_node) {
+  GroupSpan span{.size = 1, .in_node = std::numeric_limits<std::int64_t>::max(), .nodes = 1};
+  std::set<std::int64_t> met;  // members of groups already visited
+  for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
+    if (group != CommGroup::kPipeline && met.count(rank) > 0) continue;
+    const auto members = MembersOf(mesh, rank, group);
+    met.insert(members.begin(), members.end());
+    if (members.size() == 1) continue;
+    std::map<std::int64_t, std::int64_t> in_node;
+    for (const std::int64_t member : members) ++in_node[member / per_node];
+    span.size = static_cast<std::int64_t>(members.size());
+    span.nodes = std::max(span.nodes, static_cast<std::int64_t>(in_node.size()));
+    for (const auto& [node, count] : in_node) span.in_node = std::min(span.in_node, count);
+  }
+  if (span.size == 1) span.in_node = 1;
+  return span;
+}
+
+void ExpectPlaced(const GroupSpan& span, const GroupSpan& placed, const testing::Message& where) {
+  EXPECT_EQ(span.size, placed.size) << where;
+  EXPECT_EQ(span.nodes, placed.nodes) << where;
+  EXPECT_EQ(span.in_node, placed.in_node) << where;
+}
+
+// A mesh with one more axis that splits the batch, next to the data axis.
+TEST(SpanOf, MatchesThePlacementOnMeshesOfOneMoreAxis) {
+  std::mt19937 random(7);
+  const auto size = [&](std::uint32_t most) { return static_cast<std::int64_t>(1 + random() % most); };
+  int spread = 0;
+  for (int i = 0; i < 300; ++i) {
+    std::vector<MeshAxis> axes;
+    for (const AxisRow& row : kAxes) axes.push_back({row.axis, row.splits, size(5)});
+    const auto added = static_cast<Axis>(kAxisCount);
+    axes.insert(axes.begin() + 1 + static_cast<std::ptrdiff_t>(random() % 2),
+                {added, Splits::kBatch, size(4)});
+    const std::int64_t batch_ranks = axes[1].size * axes[2].size, shards = std::gcd(batch_ranks, size(8));
+    const RankMesh mesh(axes, shards);
+    const std::int64_t per_node = size(18);
+    for (const CommGroup group : {CommGroup::kTensor, CommGroup::kData, CommGroup::kShard,
+                                  CommGroup::kReplica, CommGroup::kPipeline, CommGroup::kWorld}) {
+      const GroupSpan placed = PlacedSpan(mesh, group, per_node);
+      ExpectPlaced(SpanOf(group, mesh, per_node), placed, testing::Message() << Name(group) << " " << i);
+      spread += placed.nodes > 1 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(spread, 500);
+}
+
+// Node sizes are divided by groups, divide groups, or neither.
 TEST(SpanOf, MatchesEveryRanksPlacement) {
   int spread = 0, uneven = 0;
   for (const std::int64_t per_node : {1, 2, 3, 4, 6, 8, 12, 18, 72}) {
@@ -198,27 +248,12 @@ TEST(SpanOf, MatchesEveryRanksPlacement) {
           const RankMesh mesh(plan);
           for (const CommGroup group : {CommGroup::kTensor, CommGroup::kData, CommGroup::kPipeline,
                                         CommGroup::kWorld, CommGroup::kEmbedding}) {
-            std::int64_t nodes = 1, size = 1, fewest = std::numeric_limits<std::int64_t>::max();
-            std::set<std::int64_t> met;  // members of groups already visited
-            for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
-              if (group != CommGroup::kPipeline && met.count(rank) > 0) continue;
-              const auto members = MembersOf(mesh, rank, group);
-              met.insert(members.begin(), members.end());
-              if (members.size() == 1) continue;
-              std::map<std::int64_t, std::int64_t> in_node;
-              for (const std::int64_t member : members) ++in_node[member / per_node];
-              size = static_cast<std::int64_t>(members.size());
-              nodes = std::max(nodes, static_cast<std::int64_t>(in_node.size()));
-              for (const auto& [node, count] : in_node) fewest = std::min(fewest, count);
-            }
-            const GroupSpan span = SpanOf(group, plan, per_node);
-            const auto where = testing::Message() << Name(group) << " tp=" << tp << " dp=" << dp
-                                                  << " pp=" << pp << " of " << per_node;
-            EXPECT_EQ(span.size, size) << where;
-            EXPECT_EQ(span.nodes, nodes) << where;
-            EXPECT_EQ(span.in_node, size == 1 ? 1 : fewest) << where;
-            spread += nodes > 1 ? 1 : 0;
-            uneven += nodes > 1 && size % nodes != 0 ? 1 : 0;
+            const GroupSpan placed = PlacedSpan(mesh, group, per_node);
+            ExpectPlaced(SpanOf(group, plan, per_node), placed,
+                         testing::Message() << Name(group) << " tp=" << tp << " dp=" << dp << " pp=" << pp
+                                            << " of " << per_node);
+            spread += placed.nodes > 1 ? 1 : 0;
+            uneven += placed.nodes > 1 && placed.size % placed.nodes != 0 ? 1 : 0;
           }
         }
       }

@@ -165,18 +165,27 @@ TEST(RankMesh, SecondMeshOverTheSameRanks) {
   EXPECT_THAT(experts.Group(5, Axis::kData), ElementsAre(1, 5));
 }
 
-// Shards are consecutive among all ranks that split the batch, whatever axes those are.
-TEST(RankMesh, ShardsAndReplicasOfSeveralBatchAxes) {
+// Two axes split the batch. Shards are consecutive among the ranks of both.
+TEST(RankMesh, GroupsSpanAllAxesThatSplitTheSame) {
   const RankMesh mesh(std::vector<MeshAxis>{{Axis::kTensor, Splits::kLayer, 2},
-                                            {Axis::kData, Splits::kBatch, 4},
+                                            {Axis::kData, Splits::kBatch, 2},
+                                            {kAdded, Splits::kBatch, 4},
                                             {Axis::kPipeline, Splits::kDepth, 3}},
-                      2);
-  EXPECT_THAT(mesh.Group(5, CommGroup::kShard), ElementsAre(5, 7));
-  EXPECT_THAT(mesh.Group(5, CommGroup::kReplica), ElementsAre(1, 5));
-  EXPECT_EQ(mesh.StrideOf(CommGroup::kShard).apart, 2);
-  EXPECT_EQ(mesh.StrideOf(CommGroup::kReplica).apart, 4);
-  EXPECT_EQ(mesh.StrideOf(CommGroup::kEmbedding).size, 2);
-  EXPECT_EQ(mesh.StrideOf(CommGroup::kEmbedding).apart, 16);
+                      4);
+  EXPECT_THAT(mesh.Group(5, CommGroup::kData), ElementsAre(1, 3, 5, 7, 9, 11, 13, 15));
+  EXPECT_THAT(mesh.Group(5, CommGroup::kShard), ElementsAre(1, 3, 5, 7));
+  EXPECT_THAT(mesh.Group(5, CommGroup::kReplica), ElementsAre(5, 13));
+  EXPECT_THAT(mesh.Group(5, CommGroup::kEmbedding), ElementsAre(5, 37));
+  EXPECT_EQ(mesh.Group(5, CommGroup::kWorld).size(), 48u);
+  const auto expect_stride = [&](CommGroup group, std::int64_t size, std::int64_t apart) {
+    EXPECT_EQ(mesh.StrideOf(group).size, size) << Name(group);
+    EXPECT_EQ(mesh.StrideOf(group).apart, apart) << Name(group);
+  };
+  expect_stride(CommGroup::kData, 8, 2);
+  expect_stride(CommGroup::kShard, 4, 2);
+  expect_stride(CommGroup::kReplica, 2, 8);
+  expect_stride(CommGroup::kEmbedding, 2, 32);
+  expect_stride(CommGroup::kWorld, 48, 1);
 }
 
 TEST(Mesh, CountsRanksBySetsOfAxes) {
