@@ -91,8 +91,9 @@ const std::vector<int> kSizes = {kStylesOfAxis,
 
 TrainConfig ConfigOf(const Case& c) {
   constexpr std::int64_t kPowers[] = {1, 2, 4};
-  const std::vector<Schedule> schedules = test::PredictedSchedules();
-  TrainConfig config = ShortRun(ModelStyles().at(static_cast<std::size_t>(c[kStyle])));
+  static const auto& schedules = *new std::vector<Schedule>(test::PredictedSchedules());
+  static const auto& styles = *new std::vector<ModelSpec>(ModelStyles());
+  TrainConfig config = ShortRun(styles.at(static_cast<std::size_t>(c[kStyle])));
   ParallelPlan& plan = config.plan;
   plan.tp = kPowers[c[kTp]];
   plan.pp = kPowers[c[kPp]];

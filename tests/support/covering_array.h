@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <set>
 #include <utility>
@@ -12,17 +13,16 @@ namespace autocfg::test {
 
 using Case = std::vector<int>;  // by axis: the index of its value
 
-// Returns every legal case in lexicographic order; `sizes` is the number of values of each axis. Requires:
-// every size is positive.
-inline std::vector<Case> LegalCases(const std::vector<int>& sizes,
-                                    const std::function<bool(const Case&)>& legal) {
-  std::vector<Case> cases;
+// Calls `visit` with every legal case in lexicographic order; `sizes` is the number of values of each axis.
+// Requires: every size is positive.
+template <typename Legal, typename Visit>
+void ForEachLegalCase(const std::vector<int>& sizes, const Legal& legal, const Visit& visit) {
   Case current(sizes.size(), 0);
   for (;;) {
-    if (legal(current)) cases.push_back(current);
+    if (legal(current)) visit(current);
     std::size_t axis = sizes.size();
     while (axis > 0 && ++current[axis - 1] == sizes[axis - 1]) current[--axis] = 0;
-    if (axis == 0) return cases;
+    if (axis == 0) return;
   }
 }
 
@@ -40,51 +40,56 @@ inline std::set<ChoicePair> PairsOf(const Case& c) {
 }
 
 // Returns a few legal cases that together have every pair that any legal case has. Chooses greedily: the case
-// with the most missing pairs, among those the one with the lowest `cost`, among those the first.
+// with the most missing pairs, among those the one with the lowest `cost`, among those the first. Requires: no
+// axis has more than 256 values.
 inline std::vector<Case> PairwiseCases(const std::vector<int>& sizes,
                                        const std::function<bool(const Case&)>& legal,
                                        const std::function<int(const Case&)>& cost) {
-  const std::vector<Case> all = LegalCases(sizes, legal);
-  // Flat tables, because the greedy search visits each case many times.
-  std::vector<int> first_choice;  // index of each axis's first choice among all choices
-  int choices = 0;
+  const std::size_t axes = sizes.size();
+  // Flat tables of bytes, because there may be millions of cases.
+  std::vector<std::uint8_t> values;  // by case, by axis
+  std::vector<int> costs;
+  ForEachLegalCase(sizes, legal, [&](const Case& c) {
+    for (const int value : c) values.push_back(static_cast<std::uint8_t>(value));
+    costs.push_back(cost(c));
+  });
+  std::vector<std::size_t> first_choice;  // index of each axis's first choice among all choices
+  std::size_t choices = 0;
   for (const int size : sizes) {
     first_choice.push_back(choices);
-    choices += size;
+    choices += static_cast<std::size_t>(size);
   }
-  std::vector<std::vector<int>> pairs_of(all.size());
-  std::vector<int> costs(all.size());
-  std::vector<bool> missing(static_cast<std::size_t>(choices) * static_cast<std::size_t>(choices), false);
-  std::size_t left = 0;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    costs[i] = cost(all[i]);
-    for (std::size_t a = 0; a < sizes.size(); ++a) {
-      for (std::size_t b = a + 1; b < sizes.size(); ++b) {
-        const int pair = (first_choice[a] + all[i][a]) * choices + first_choice[b] + all[i][b];
-        pairs_of[i].push_back(pair);
-        if (missing[static_cast<std::size_t>(pair)]) continue;
-        missing[static_cast<std::size_t>(pair)] = true;
-        ++left;
-      }
+  std::vector<std::uint8_t> missing(choices * choices, 0);
+  const auto for_each_pair = [&](std::size_t i, const auto& visit) {
+    const std::uint8_t* value = &values[i * axes];
+    for (std::size_t a = 0; a < axes; ++a) {
+      const std::size_t row = (first_choice[a] + value[a]) * choices;
+      for (std::size_t b = a + 1; b < axes; ++b) visit(missing[row + first_choice[b] + value[b]]);
     }
+  };
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    for_each_pair(i, [](std::uint8_t& pair) { pair = 1; });
   }
+  // The missing pairs of a case when they were last counted: at least those that it has now.
+  std::vector<std::size_t> most(costs.size(), axes * axes);
   std::vector<Case> chosen;
-  while (left > 0) {
+  for (;;) {
     std::size_t best = 0;
     std::size_t best_gain = 0;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      std::size_t gain = 0;
-      for (const int pair : pairs_of[i]) gain += missing[static_cast<std::size_t>(pair)] ? 1 : 0;
-      if (gain > best_gain || (gain == best_gain && gain > 0 && costs[i] < costs[best])) {
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      if (most[i] < best_gain || (most[i] == best_gain && costs[i] >= costs[best])) continue;
+      most[i] = 0;
+      for_each_pair(i, [&](const std::uint8_t& pair) { most[i] += pair; });
+      if (most[i] > best_gain || (most[i] == best_gain && costs[i] < costs[best])) {
         best = i;
-        best_gain = gain;
+        best_gain = most[i];
       }
     }
-    for (const int pair : pairs_of[best]) missing[static_cast<std::size_t>(pair)] = false;
-    left -= best_gain;
-    chosen.push_back(all[best]);
+    if (best_gain == 0) return chosen;
+    for_each_pair(best, [](std::uint8_t& pair) { pair = 0; });
+    const std::uint8_t* value = &values[best * axes];
+    chosen.emplace_back(value, value + axes);
   }
-  return chosen;
 }
 
 }  // namespace autocfg::test

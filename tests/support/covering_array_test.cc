@@ -10,13 +10,19 @@ namespace {
 const auto kAnything = [](const Case&) { return true; };
 const auto kFree = [](const Case&) { return 0; };
 
+std::vector<Case> LegalCases(const std::vector<int>& sizes, const std::function<bool(const Case&)>& legal) {
+  std::vector<Case> cases;
+  ForEachLegalCase(sizes, legal, [&](const Case& c) { cases.push_back(c); });
+  return cases;
+}
+
 std::set<ChoicePair> PairsOfAll(const std::vector<Case>& cases) {
   std::set<ChoicePair> pairs;
   for (const Case& c : cases) pairs.merge(PairsOf(c));
   return pairs;
 }
 
-TEST(LegalCases, AreAllCombinationsInOrder) {
+TEST(ForEachLegalCase, VisitsAllCombinationsInOrder) {
   EXPECT_EQ(LegalCases({2, 3}, kAnything),
             (std::vector<Case>{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}}));
   EXPECT_EQ(LegalCases({2, 2}, [](const Case& c) { return c[0] != c[1]; }),
