@@ -226,6 +226,17 @@ void RequireColumns(const OpCall& call) {
     Fail(op.kind, "no column is valid; whole rows need at least 1");
 }
 
+void RequireColumnsWithin(const OpCall& call) {
+  const OpDesc& op = call.desc;
+  const Tensor& rows = call[1];
+  RequireRank(op.kind, "rows", rows, 2);
+  const std::int64_t first = call.args.first, width = op.dims[1];
+  if (rows.shape[0] != op.dims[0] || first < 0 || first > rows.shape[1] - width) {
+    Fail(op.kind, fmt::format("{} columns from {} on, of {} rows, are not in [{}]", width, first, op.dims[0],
+                              fmt::join(ShapeOf(rows), ", ")));
+  }
+}
+
 void RequireSummed(OpCall& call) {
   OpDesc& op = call.desc;
   op.dims[0] = 0;
@@ -277,6 +288,7 @@ void RequireRules(OpCall& call) {
       if (!std::isfinite(args.factor))
         Fail(op.kind, fmt::format("factor is {}; it must be finite", args.factor));
       return;
+    case OpKind::kCopyColumns: return RequireColumnsWithin(call);
     case OpKind::kActivationForward:
       return RequireApart(op.kind, "y", call[2], "x", call[0], ", which the backward needs");
     case OpKind::kActivationBackward: return RequireApart(op.kind, "dx", call[2], "dy", call[1]);

@@ -53,11 +53,11 @@ struct OpArgs {
   double theta = 0;
   double value = 0;
   bool add_to_dx = false;
-  bool inverse = false;
+  bool inverse = false;  // Rope: back; columns: from the narrow matrix to the wide one
   std::int64_t ranks = 1;
   std::int64_t valid = 0;
   std::int64_t vocab_start = 0;
-  std::int64_t seq_len = 0, first = 0;  // PositionForward
+  std::int64_t seq_len = 0, first = 0;  // PositionForward; columns
   AttentionForm form{};
 };
 

@@ -107,6 +107,10 @@ std::span<const Operand> OperandsOf(const OpDesc& op) {
       static constexpr Operand kRow[] = {Own("x", "TH"), Own("y", "TH")};
       return kRow;
     }
+    case OpKind::kCopyColumns: {
+      static constexpr Operand kRow[] = {Own("columns", "TH"), Open(Own("rows", "TH"))};
+      return kRow;
+    }
     case OpKind::kActivationForward: {
       static constexpr Operand kRow[] = {Own("x", "TW"), Optional(Own("bias", "W")), Own("y", "TF")};
       return kRow;

@@ -105,6 +105,17 @@ void Ops::Scale(const Tensor& x, double factor, const Tensor& y, Stream& stream)
   Issue({.desc = {.kind = OpKind::kScale}, .operands = {&x, &y}, .args = {.factor = factor}}, stream);
 }
 
+void Ops::TakeColumns(const Tensor& x, std::int64_t first, const Tensor& y, Stream& stream) {
+  Issue({.desc = {.kind = OpKind::kCopyColumns}, .operands = {&y, &x}, .args = {.first = first}}, stream);
+}
+
+void Ops::PutColumns(const Tensor& x, const Tensor& y, std::int64_t first, Stream& stream) {
+  Issue({.desc = {.kind = OpKind::kCopyColumns},
+         .operands = {&x, &y},
+         .args = {.inverse = true, .first = first}},
+        stream);
+}
+
 void Ops::ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
                             Stream& stream) {
   Issue({.desc = {.kind = OpKind::kActivationForward, .bias = bias.IsPresent(), .activation = activation},

@@ -73,6 +73,10 @@ class Ops {
   void ResidualAdd(const Tensor& y, const Tensor& residual, Stream& stream);
   // y[T,W] = x[T,W] * factor, which is finite. y may be x.
   void Scale(const Tensor& x, double factor, const Tensor& y, Stream& stream);
+  // y[T,W] = columns [first, first + W) of x, which is at least as wide.
+  void TakeColumns(const Tensor& x, std::int64_t first, const Tensor& y, Stream& stream);
+  // Columns [first, first + W) of y, which is at least as wide, = x[T,W].
+  void PutColumns(const Tensor& x, const Tensor& y, std::int64_t first, Stream& stream);
   // Gated activations (search/ops/activation.h); all others are epilogues of a product. x[T,2F] += bias[2F]
   // (or absent); y[T,F] = f(gate) * up, where the first F columns of x are the gates and the last F are the
   // ups. y is not x.

@@ -163,6 +163,18 @@ void Scale(const OpCall& call) {
 }
 
 template <typename T>
+void CopyColumns(const OpCall& call) {
+  const auto [columns, rows] = call.Operands<2>();
+  const std::int64_t width = call.desc.dims[1], stride = rows.shape[1];
+  T *narrow = columns.As<T>(), *wide = rows.As<T>() + call.args.first;
+  if (call.args.inverse) {
+    cpu::CopyColumns<T>(call.desc.dims[0], width, narrow, width, wide, stride);
+  } else {
+    cpu::CopyColumns<T>(call.desc.dims[0], width, wide, stride, narrow, width);
+  }
+}
+
+template <typename T>
 void ActivationForward(const OpCall& call) {
   const OpDesc& op = call.desc;
   const auto [x, bias, y] = call.Operands<3>();
@@ -363,6 +375,7 @@ void RunOp(const OpCall& call) {
     case OpKind::kBiasResidual: return BiasResidual<T>(call);
     case OpKind::kResidualAdd: return ResidualAdd<T>(call);
     case OpKind::kScale: return Scale<T>(call);
+    case OpKind::kCopyColumns: return CopyColumns<T>(call);
     case OpKind::kActivationForward: return ActivationForward<T>(call);
     case OpKind::kActivationBackward: return ActivationBackward<T>(call);
     case OpKind::kHeadNormForward: return HeadNormForward<T>(call);

@@ -1,5 +1,6 @@
 #include "kernels/cpu/elementwise.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "kernels/cpu/vec_math.h"
@@ -172,6 +173,12 @@ void Scale(std::int64_t elements, const T* x, T factor, T* y) {
 }
 
 template <typename T>
+void CopyColumns(std::int64_t rows, std::int64_t width, const T* from, std::int64_t from_stride, T* to,
+                 std::int64_t to_stride) {
+  for (std::int64_t r = 0; r < rows; ++r) std::copy_n(from + r * from_stride, width, to + r * to_stride);
+}
+
+template <typename T>
 void ActivationForward(Activation activation, std::int64_t rows, std::int64_t width, T* x, const T* bias,
                        T* y) {
   switch (activation) {
@@ -207,6 +214,8 @@ template void ResidualAdd(std::int64_t, float*, const float*);
 template void ResidualAdd(std::int64_t, double*, const double*);
 template void Scale(std::int64_t, const float*, float, float*);
 template void Scale(std::int64_t, const double*, double, double*);
+template void CopyColumns(std::int64_t, std::int64_t, const float*, std::int64_t, float*, std::int64_t);
+template void CopyColumns(std::int64_t, std::int64_t, const double*, std::int64_t, double*, std::int64_t);
 template void ActivationForward(Activation, std::int64_t, std::int64_t, float*, const float*, float*);
 template void ActivationForward(Activation, std::int64_t, std::int64_t, double*, const double*, double*);
 template void ActivationBackward(Activation, std::int64_t, std::int64_t, const float*, const float*, float*);

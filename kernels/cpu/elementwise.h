@@ -29,6 +29,11 @@ void ResidualAdd(std::int64_t elements, T* y, const T* residual);
 template <typename T>
 void Scale(std::int64_t elements, const T* x, T factor, T* y);
 
+// to[r, 0..width) = from[r, 0..width), of rows that are `from_stride` and `to_stride` elements apart.
+template <typename T>
+void CopyColumns(std::int64_t rows, std::int64_t width, const T* from, std::int64_t from_stride, T* to,
+                 std::int64_t to_stride);
+
 // Computes y from x, which is twice as wide as y if the activation is gated. `bias` has the width of x, or is
 // null. With a bias, x becomes x + bias. Throws std::invalid_argument for an unknown activation.
 template <typename T>

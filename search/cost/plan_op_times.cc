@@ -1,6 +1,5 @@
 #include "search/cost/plan_op_times.h"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -8,19 +7,21 @@
 #include "search/cost/op_lists/layer_ops.h"
 #include "search/cost/op_lists/rank_ops.h"
 #include "search/plan/model_stages.h"
+#include "search/plan/rank_mesh.h"
 #include "search/schedule/action_kinds.h"
 
 namespace autocfg {
 
 namespace {
 
-// Those whose ranks issue different ops: the first and another one of the tensor group, each with every part
-// of the states.
-std::vector<StateCoordinates> StateCoordinatesOf(const ParallelPlan& plan) {
+// Those whose ranks issue different ops: the first and another one of the tensor group, and the next that is
+// the first of those that share key-value heads, each with every part of the states.
+std::vector<StateCoordinates> StateCoordinatesOf(const RunView& run) {
   std::vector<StateCoordinates> all;
-  for (std::int64_t tensor = 0; tensor < std::min<std::int64_t>(RanksThatSplit<Splits::kLayer>(plan), 2);
-       ++tensor) {
-    for (std::int64_t data = 0; data < StateShards(plan); ++data) all.push_back({tensor, data});
+  const std::set<std::int64_t> tensors = {0, 1, KvReplicas(run.model, run.plan)};
+  for (const std::int64_t tensor : tensors) {
+    if (tensor >= RanksThatSplit<Splits::kLayer>(run.plan)) continue;
+    for (std::int64_t data = 0; data < StateShards(run.plan); ++data) all.push_back({tensor, data});
   }
   return all;
 }
@@ -65,7 +66,7 @@ std::vector<OpDesc> PlanOps(const RunView& run) {
         Action{.kind = SplitsBackward(run.plan) ? ActionKind::kWeightGradient : ActionKind::kBackward,
                .stage = static_cast<std::int32_t>(StageOf(run.plan, rank, 0)),
                .microbatch = static_cast<std::int32_t>(MicrobatchCount(run.workload, run.plan) - 1)}));
-    for (const StateCoordinates& coordinates : StateCoordinatesOf(run.plan)) {
+    for (const StateCoordinates& coordinates : StateCoordinatesOf(run)) {
       ForEachRankKind([&](ActionKind kind) {
         for (const RepeatedOp& repeated : RankOps(run, rank, kind, coordinates)) ops.insert(repeated.op);
       });

@@ -12,6 +12,7 @@
 
 #include "search/plan/legality.h"
 #include "search/plan/plan_options.h"
+#include "search/plan/rank_mesh.h"
 
 namespace autocfg {
 
@@ -46,5 +47,12 @@ inline std::string SaysSchedule(const PlanCase& c, std::string_view has) {
 inline std::string SaysFullLayers(const PlanCase& c) {
   return fmt::format("recompute=full:{}", c.plan.recompute_layers);
 }
+
+// Their tensor parallelism splits the keys' and values' projections by columns, and needs a whole head of
+// each.
+inline constexpr LegalityRule kWholeKvHeads = {
+    kCannot, "whole_kv_heads", kReads<"tp">,
+    [](const PlanCase& c) { return KvReplicas(c.model, c.plan) > 1; },
+    Says<"tp above the number of key-value heads">};
 
 }  // namespace autocfg

@@ -21,6 +21,7 @@ KindFacts FactsOf(OpKind kind) {
     case OpKind::kBiasResidual: return {"bias_residual", "TH"};
     case OpKind::kResidualAdd: return {"residual_add", "TH"};
     case OpKind::kScale: return {"scale", "TH"};
+    case OpKind::kCopyColumns: return {"copy_columns", "TH"};
     case OpKind::kActivationForward: return {"activation_forward", "TF"};
     case OpKind::kActivationBackward: return {"activation_backward", "TF"};
     case OpKind::kHeadNormForward: return {"head_norm_forward", "TNDG"};
@@ -56,8 +57,8 @@ KindFacts FactsOf(OpKind kind) {
   return {};
 }
 
-constexpr std::array<std::string_view, kCommGroupCount> kGroups = {"none",      "tensor", "data",  "pipeline",
-                                                                   "embedding", "world",  "shard", "replica"};
+constexpr std::array<std::string_view, kCommGroupCount> kGroups = {
+    "none", "tensor", "data", "pipeline", "embedding", "world", "shard", "replica", "kv_replica"};
 
 // Returns the elements that a product's epilogue reads and writes in addition to the product's own. The
 // product's result has m rows and n columns.
@@ -99,7 +100,8 @@ Work WorkOf(const OpDesc& op) {
     // dy, x, dx; weight, one gradient; rstd.
     case OpKind::kRmsNormBackward: return {3 * a * b + (1 + sum) * b + a};
     case OpKind::kResidualAdd: return {3 * a * b};
-    case OpKind::kScale: return {2 * a * b};
+    case OpKind::kScale:
+    case OpKind::kCopyColumns: return {2 * a * b};
     // A bias also writes x.
     case OpKind::kActivationForward: return {(wide + 1) * a * b + (op.bias ? wide * (a * b + b) : 0)};
     // x, dy; dx.

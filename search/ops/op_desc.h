@@ -35,6 +35,7 @@ enum class OpKind : std::uint8_t {
   kBiasResidual,        // y += b + residual
   kResidualAdd,         // y += residual
   kScale,               // y = x * a number
+  kCopyColumns,         // between a matrix and some columns of a wider one
   kActivationForward,   // x += b if there is a bias; y = f(gate) * up
   kActivationBackward,  // dx = the gradient with respect to x
   kHeadNormForward,     // RMS norms of the queries and keys of each head
@@ -86,7 +87,7 @@ inline constexpr int kEpilogueCount = static_cast<int>(Epilogue::kResidual) + 1;
 
 // The ranks that a communication op spans; kNone for compute. Under zero the data group falls into groups of
 // dp_shard ranks that share the states of one replica (kShard), and across them those that hold the same part
-// (kReplica).
+// (kReplica). kKvReplica has the ranks of a tensor group that hold the same key-value heads.
 enum class CommGroup : std::uint8_t {
   kNone,
   kTensor,
@@ -95,9 +96,10 @@ enum class CommGroup : std::uint8_t {
   kEmbedding,
   kWorld,
   kShard,
-  kReplica
+  kReplica,
+  kKvReplica
 };
-inline constexpr std::size_t kCommGroupCount = static_cast<std::size_t>(CommGroup::kReplica) + 1;
+inline constexpr std::size_t kCommGroupCount = static_cast<std::size_t>(CommGroup::kKvReplica) + 1;
 
 // How the ranks of a group exchange data. Prediction and calibration know communication by its pattern: a
 // kind of a new pattern does not compile until both know it.

@@ -94,10 +94,16 @@ std::string ExplainHeadsNotDivisible(const PlanCase& c) {
   return fmt::format("{} heads are not divisible by tp={}; give a tp that divides {}", c.model.heads,
                      c.plan.tp, c.model.heads);
 }
-bool KvHeadsNotDivisible(const PlanCase& c) { return c.model.kv_heads % c.plan.tp != 0; }
+// Ranks may share key-value heads, but for norms over all heads of a token, whose sums would count them
+// twice.
+bool SharesKvHeads(const PlanCase& c) {
+  return c.plan.tp % c.model.kv_heads == 0 && c.model.qk_norm != QkNorm::kFull;
+}
+bool KvHeadsNotDivisible(const PlanCase& c) { return c.model.kv_heads % c.plan.tp != 0 && !SharesKvHeads(c); }
 std::string ExplainKvHeadsNotDivisible(const PlanCase& c) {
-  return fmt::format("{} kv heads are not divisible by tp={}; give a tp that divides {}", c.model.kv_heads,
-                     c.plan.tp, c.model.kv_heads);
+  const std::string_view or_multiple = c.model.qk_norm == QkNorm::kFull ? "" : " or is a multiple of it";
+  return fmt::format("{} kv heads are not divisible by tp={}; give a tp that divides {}{}", c.model.kv_heads,
+                     c.plan.tp, c.model.kv_heads, or_multiple);
 }
 bool FfnNotDivisible(const PlanCase& c) { return c.model.ffn_hidden % c.plan.tp != 0; }
 std::string ExplainFfnNotDivisible(const PlanCase& c) {

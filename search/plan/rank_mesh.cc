@@ -5,7 +5,8 @@
 
 namespace autocfg {
 
-RankMesh::RankMesh(const ParallelPlan& plan) : shards_(StateShards(plan)) {
+RankMesh::RankMesh(const ParallelPlan& plan, std::int64_t kv_replicas)
+    : kv_replicas_(kv_replicas), shards_(StateShards(plan)) {
   for (const AxisRow& row : kAxes) axes_.push_back({row.axis, row.splits, plan.*row.size});
 }
 
@@ -75,7 +76,8 @@ AxisSet RankMesh::AxesOf(CommGroup group) const {
   };
   switch (group) {
     case CommGroup::kNone: return {};
-    case CommGroup::kTensor: return those_that({Splits::kLayer});
+    case CommGroup::kTensor:
+    case CommGroup::kKvReplica: return those_that({Splits::kLayer});
     case CommGroup::kData:
     case CommGroup::kShard:
     case CommGroup::kReplica: return those_that({Splits::kBatch});
@@ -91,8 +93,9 @@ std::vector<std::int64_t> RankMesh::Group(std::int64_t rank, CommGroup group) co
   std::vector<std::int64_t> ranks = Group(rank, axes);
   const std::int64_t own = Position(rank, axes);
   std::int64_t next = 0;
-  if (group == CommGroup::kShard) {
-    std::erase_if(ranks, [&](std::int64_t) { return next++ / shards_ != own / shards_; });
+  if (group == CommGroup::kShard || group == CommGroup::kKvReplica) {
+    const std::int64_t in_a_row = group == CommGroup::kShard ? shards_ : kv_replicas_;
+    std::erase_if(ranks, [&](std::int64_t) { return next++ / in_a_row != own / in_a_row; });
   } else if (group == CommGroup::kReplica) {
     std::erase_if(ranks, [&](std::int64_t) { return next++ % shards_ != own % shards_; });
   } else if (group == CommGroup::kEmbedding) {
@@ -121,6 +124,7 @@ RankMesh::Stride RankMesh::StrideOf(AxisSet axes) const {
 RankMesh::Stride RankMesh::StrideOf(CommGroup group) const {
   const auto [size, apart] = StrideOf(AxesOf(group));
   if (group == CommGroup::kShard) return {shards_, apart};
+  if (group == CommGroup::kKvReplica) return {kv_replicas_, apart};
   if (group == CommGroup::kReplica) return {size / shards_, apart * shards_};
   if (group == CommGroup::kEmbedding && size > 1) return {2, (size - 1) * apart};
   return {size, apart};

@@ -1,6 +1,7 @@
 // The ranks of a mesh: their coordinates, and the groups that they form. Immutable, thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -10,9 +11,17 @@
 #include "absl/container/inlined_vector.h"
 #include "search/ops/op_desc.h"
 #include "search/plan/mesh.h"
+#include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 
 namespace autocfg {
+
+// Returns how many ranks in a row, of those that split layers, hold the same key-value heads, each with its
+// own part of the queries that read them: several where there are more ranks than key-value heads. Requires a
+// legal plan.
+inline std::int64_t KvReplicas(const ModelSpec& model, const ParallelPlan& plan) {
+  return std::max<std::int64_t>(1, plan.tp / model.kv_heads);
+}
 
 // One axis of a mesh.
 struct MeshAxis {
@@ -23,7 +32,9 @@ struct MeshAxis {
 
 class RankMesh {
  public:
-  explicit RankMesh(const ParallelPlan& plan);
+  // `kv_replicas`: ranks in a row of those that split layers, which hold the same key-value heads
+  // (KvReplicas).
+  explicit RankMesh(const ParallelPlan& plan, std::int64_t kv_replicas = 1);
   // A mesh of these axes, each at most once, the fastest first. Ranks may have several meshes: mixtures of
   // experts have one of their own, whose axes fold over others (Liu et al. 2025, arXiv 2504.14960).
   // `shards`: must divide the product of the axes that split the batch.
@@ -44,8 +55,8 @@ class RankMesh {
 
   // Returns the ranks of `rank`'s communication group, in ascending order. Of the ranks that split the batch,
   // kShard has n in a row, with n = StateShards, which share the states of one replica, and kReplica those n
-  // apart, which hold the same states. kEmbedding has the first and the last of the pipeline; a rank in
-  // between is alone.
+  // apart, which hold the same states. kKvReplica has the kv_replicas in a row. kEmbedding has the first and
+  // the last of the pipeline; a rank in between is alone.
   std::vector<std::int64_t> Group(std::int64_t rank, CommGroup group) const;
 
   // Returns the size of a group that spans the axes, and how far its members are apart. Throws
@@ -62,6 +73,7 @@ class RankMesh {
   AxisSet AxesOf(CommGroup group) const;  // whose ranks the group is among
 
   absl::InlinedVector<MeshAxis, 6> axes_;
+  std::int64_t kv_replicas_ = 1;
   std::int64_t shards_;  // consecutive ranks, of those that split the batch, that share states
 };
 

@@ -7,6 +7,7 @@
 
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
+#include "search/plan/rank_mesh.h"
 #include "search/schedule/action.h"
 #include "search/schedule/action_kinds.h"
 
@@ -18,6 +19,12 @@ inline bool SumsNormGradients(const ModelSpec& model, const ParallelPlan& plan) 
   return SplitsSequence(plan) || (model.qk_norm == QkNorm::kHead && SplitsLayers(plan));
 }
 
+// Returns whether gradients are summed over the ranks that split the batch, or over those that share
+// key-value heads.
+inline bool ReducesGradients(const ModelSpec& model, const ParallelPlan& plan) {
+  return BatchRanks(plan) > 1 || KvReplicas(model, plan) > 1;
+}
+
 // All of a plan that determines the actions of its pipeline and their order, and so the key of what is
 // derived from them. Code that lowers a pipeline gets this in place of a plan, so that nothing else can
 // matter.
@@ -25,8 +32,10 @@ struct PipelineShape {
   PipelineShape(const ModelSpec& model, const ParallelPlan& plan, std::int64_t microbatch_count)
       : PipelineShape(plan, microbatch_count, model.tied_embeddings) {
     sums_norm_gradients = SumsNormGradients(model, plan);
+    reduces_gradients = ReducesGradients(model, plan);
   }
-  // Of a model whose norms of queries and keys are not of single heads.
+  // Of a model whose norms of queries and keys are not of single heads, and whose key-value heads no ranks
+  // share.
   PipelineShape(const ParallelPlan& plan, std::int64_t microbatch_count, bool ties_embeddings)
       : schedule(plan.schedule),
         ranks(plan.pp),
@@ -43,7 +52,7 @@ struct PipelineShape {
   std::int64_t virtual_stages;  // of each rank
   std::int64_t microbatches;
   bool sums_norm_gradients;  // over a tensor group
-  bool reduces_gradients;    // over a data-parallel group of several ranks
+  bool reduces_gradients;    // over the ranks that split the batch, or that share key-value heads
   bool gathers_parameters;   // after the update, of which each rank has made its part
   bool tied_embeddings;
   bool overlaps_messages;  // receives are issued one compute earlier

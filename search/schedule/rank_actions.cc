@@ -63,7 +63,7 @@ bool RankActions::StageHas(ActionKind kind, std::int64_t stage) const {
 bool RankActions::RankHas(ActionKind kind) const {
   switch (kind) {
     case ActionKind::kSumNormGradients: return SplitsLayers(plan_);
-    case ActionKind::kReduceGradients: return BatchRanks(plan_) > 1;
+    case ActionKind::kReduceGradients: return BatchRanks(plan_) > 1 || SplitsLayers(plan_);
     case ActionKind::kGatherParameters: return GathersAfterUpdate(plan_);
     case ActionKind::kSumTiedEmbedding:
       return plan_.pp > 1 && (pipeline_rank_ == 0 || pipeline_rank_ == plan_.pp - 1);
@@ -152,10 +152,11 @@ absl::Status RankActions::CheckComplete() const {
     const ActionKind kind = static_cast<ActionKind>(k);
     Action missing{.kind = kind, .lane = LaneOf(kind), .peer = static_cast<std::int32_t>(PeerOf(kind))};
     if (!IsMicrobatch(kind)) {
-      // Whether the embedding is tied, and whether there are norms of heads, is the model's affair; all that
-      // is checked is that all sides agree.
+      // Whether the embedding is tied, there are norms of heads, or ranks share key-value heads, is the
+      // model's affair; all that is checked is that all sides agree.
       const bool is_of_model = kind == ActionKind::kSumTiedEmbedding ||
-                               (kind == ActionKind::kSumNormGradients && !SplitsSequence(plan_));
+                               (kind == ActionKind::kSumNormGradients && !SplitsSequence(plan_)) ||
+                               (kind == ActionKind::kReduceGradients && BatchRanks(plan_) == 1);
       if (!RankHas(kind) || is_of_model) continue;
       if (single_[k] == kMissing) return WrongProgram(rank_, fmt::format("{} is missing", ToString(missing)));
       continue;

@@ -23,23 +23,29 @@ absl::Status ValidateProgram(const Program& program) {
     return absl::FailedPreconditionError(
         fmt::format("program: {} lists of actions for {} ranks", program.ranks.size(), mesh.size()));
   }
-  std::vector<bool> sums_tied, sums_norms;
+  // What all ranks of a group have, or none.
+  struct Shared {
+    ActionKind kind;
+    CommGroup group;
+    std::vector<bool> found = {};  // by rank
+  };
+  Shared shared[] = {{ActionKind::kSumTiedEmbedding, CommGroup::kEmbedding},
+                     {ActionKind::kSumNormGradients, CommGroup::kTensor},
+                     {ActionKind::kReduceGradients, CommGroup::kTensor}};
   for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
     RankActions actions(program, mesh, rank);
     AUTOCFG_RETURN_IF_ERROR(actions.Find());
     AUTOCFG_RETURN_IF_ERROR(CheckOrder(actions));
-    sums_tied.push_back(actions.At(ActionKind::kSumTiedEmbedding) != kMissing);
-    sums_norms.push_back(actions.At(ActionKind::kSumNormGradients) != kMissing);
+    for (Shared& of : shared) of.found.push_back(actions.At(of.kind) != kMissing);
   }
   for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
-    for (const std::int64_t member : mesh.Group(rank, CommGroup::kEmbedding)) {
-      if (sums_tied[static_cast<std::size_t>(member)] && !sums_tied[static_cast<std::size_t>(rank)]) {
-        return WrongProgram(rank, fmt::format("TIED is missing, but rank {} has it", member));
-      }
-    }
-    for (const std::int64_t member : mesh.Group(rank, CommGroup::kTensor)) {
-      if (sums_norms[static_cast<std::size_t>(member)] && !sums_norms[static_cast<std::size_t>(rank)]) {
-        return WrongProgram(rank, fmt::format("NORMS is missing, but rank {} has it", member));
+    for (const Shared& of : shared) {
+      if (of.found[static_cast<std::size_t>(rank)]) continue;
+      for (const std::int64_t member : mesh.Group(rank, of.group)) {
+        if (!of.found[static_cast<std::size_t>(member)]) continue;
+        const Action missing{.kind = of.kind, .lane = LaneOf(of.kind)};
+        return WrongProgram(rank,
+                            fmt::format("{} is missing, but rank {} has it", ToString(missing), member));
       }
     }
   }

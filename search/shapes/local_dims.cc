@@ -1,5 +1,7 @@
 #include "search/shapes/local_dims.h"
 
+#include "search/plan/rank_mesh.h"
+
 namespace autocfg {
 
 LocalDims LocalDimsOf(const RunView& run) {
@@ -12,7 +14,8 @@ LocalDims LocalDimsOf(const RunView& run) {
   d.message = d.rows * d.hidden;
   if (ScattersMessages(run.plan)) d.message = (d.message + run.plan.tp - 1) / run.plan.tp * run.plan.tp;
   d.heads = run.model.heads / run.plan.tp;
-  d.kv_heads = run.model.kv_heads / run.plan.tp;
+  d.kv_replicas = KvReplicas(run.model, run.plan);
+  d.kv_heads = run.model.kv_heads * d.kv_replicas / run.plan.tp;
   d.head_dim = run.model.head_dim;
   d.attention = d.heads * d.head_dim;
   d.qkv = (d.heads + 2 * d.kv_heads) * d.head_dim;

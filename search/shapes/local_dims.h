@@ -18,14 +18,15 @@ struct LocalDims {
   // Elements of the buffer of a message between stages: R H; with scatter_gather rounded up to a multiple of
   // tp, so that each rank of the tensor group sends an equal part.
   std::int64_t message = 0;
-  std::int64_t heads = 0;      // N, local
-  std::int64_t kv_heads = 0;   // G, local
-  std::int64_t head_dim = 0;   // D
-  std::int64_t attention = 0;  // A = N D
-  std::int64_t qkv = 0;        // Q = (N + 2 G) D
-  std::int64_t ffn = 0;        // F, local
-  std::int64_t fc = 0;         // W: F, or 2 F if the activation is gated
-  std::int64_t vocab = 0;      // V, padded, local
+  std::int64_t heads = 0;        // N, local
+  std::int64_t kv_heads = 0;     // G, local
+  std::int64_t kv_replicas = 1;  // ranks of the tensor group with the same key-value heads
+  std::int64_t head_dim = 0;     // D
+  std::int64_t attention = 0;    // A = N D
+  std::int64_t qkv = 0;          // Q = (N + 2 G) D
+  std::int64_t ffn = 0;          // F, local
+  std::int64_t fc = 0;           // W: F, or 2 F if the activation is gated
+  std::int64_t vocab = 0;        // V, padded, local
 
   bool operator==(const LocalDims&) const = default;
 };

@@ -20,7 +20,11 @@ enum class ParameterKind : std::uint8_t {
   kEmbeddingNormBias,
   kNorm1Weight,  // first parameter of each layer
   kNorm1Bias,
-  kQkvWeight,  // attn.c_attn: all q, then all k, then all v
+  kKeyValueWeight,  // of attn.c_attn, where ranks share key-value heads: k and v, and then q
+  kKeyValueBias,
+  kQueryWeight,
+  kQueryBias,
+  kQkvWeight,  // else attn.c_attn whole: all q, then all k, then all v
   kQkvBias,
   kQueryNormWeight,  // attn.q_norm and attn.k_norm: of qk_norm
   kKeyNormWeight,
@@ -63,6 +67,10 @@ constexpr bool IsOfNorm(ParameterKind kind) {
     case ParameterKind::kKeyNormWeight: return true;
     case ParameterKind::kTokenEmbedding:
     case ParameterKind::kPositionEmbedding:
+    case ParameterKind::kKeyValueWeight:
+    case ParameterKind::kKeyValueBias:
+    case ParameterKind::kQueryWeight:
+    case ParameterKind::kQueryBias:
     case ParameterKind::kQkvWeight:
     case ParameterKind::kQkvBias:
     case ParameterKind::kAttentionOutWeight:
@@ -81,6 +89,12 @@ constexpr bool IsOfNorm(ParameterKind kind) {
 // split.
 constexpr bool IsOfOwnHeads(ParameterKind kind) {
   return kind == ParameterKind::kQueryNormWeight || kind == ParameterKind::kKeyNormWeight;
+}
+
+// Returns whether the parameter is of the key-value heads that ranks share. A rank computes its gradient from
+// its own queries, so that it is summed over those ranks.
+constexpr bool IsOfSharedHeads(ParameterKind kind) {
+  return kind == ParameterKind::kKeyValueWeight || kind == ParameterKind::kKeyValueBias;
 }
 
 // How a parameter is split over the tensor group.
@@ -115,10 +129,12 @@ class ParameterDims {
 struct ParameterShape {
   ParameterDims global;  // of the whole model, without vocabulary padding
   ParameterDims local;   // of a rank
-  // kColumns: the widths, in the whole model, of the blocks of the last dim. Their sum is the last of
-  // `global`. c_attn: q, k and v; a gated c_fc: gates and ups; otherwise one block.
-  ParameterDims parts;
+  // kColumns: the widths, in the whole model, of the blocks of the last dim, from `first_column` on. c_attn:
+  // q, k and v, or some of them; a gated c_fc: gates and ups; otherwise one block.
+  ParameterDims parts = {};
+  std::int64_t first_column = 0;
   Sharding sharding = Sharding::kReplicated;
+  std::int64_t replicas = 1;  // neighbours in the tensor group that hold the same part; of kReplicated all do
 
   bool operator==(const ParameterShape&) const = default;
 };
@@ -137,13 +153,35 @@ constexpr ParameterShape RowsShape(std::int64_t global_rows, std::int64_t local_
           .sharding = Sharding::kRows};
 }
 
-constexpr ParameterShape QkvShape(const ModelSpec& model, const LocalDims& d, bool is_weight) {
-  const std::int64_t q = model.heads * model.head_dim, kv = model.kv_heads * model.head_dim;
-  const std::int64_t all = q + 2 * kv;
+// Of c_attn, or of the blocks of it that are a parameter of their own; on a rank they have `local` columns.
+constexpr ParameterShape QkvShape(const ModelSpec& model, const LocalDims& d, bool is_weight,
+                                  std::int64_t local) {
+  const std::int64_t all = (model.heads + 2 * model.kv_heads) * model.head_dim;
   return {.global = is_weight ? ParameterDims{d.hidden, all} : ParameterDims{all},
-          .local = is_weight ? ParameterDims{d.hidden, d.qkv} : ParameterDims{d.qkv},
-          .parts = {q, kv, kv},
+          .local = is_weight ? ParameterDims{d.hidden, local} : ParameterDims{local},
           .sharding = Sharding::kColumns};
+}
+
+constexpr ParameterShape WholeQkvShape(const ModelSpec& model, const LocalDims& d, bool is_weight) {
+  ParameterShape shape = QkvShape(model, d, is_weight, d.qkv);
+  const std::int64_t q = model.heads * model.head_dim, kv = model.kv_heads * model.head_dim;
+  shape.parts = {q, kv, kv};
+  return shape;
+}
+
+constexpr ParameterShape QueryShape(const ModelSpec& model, const LocalDims& d, bool is_weight) {
+  ParameterShape shape = QkvShape(model, d, is_weight, d.attention);
+  shape.parts = {model.heads * model.head_dim};
+  return shape;
+}
+
+constexpr ParameterShape KeyValueShape(const ModelSpec& model, const LocalDims& d, bool is_weight) {
+  ParameterShape shape = QkvShape(model, d, is_weight, d.qkv - d.attention);
+  const std::int64_t kv = model.kv_heads * model.head_dim;
+  shape.parts = {kv, kv};
+  shape.first_column = model.heads * model.head_dim;
+  shape.replicas = d.kv_replicas;
+  return shape;
 }
 
 // Of the norm of q or of k, which have these widths in the model and on a rank.
@@ -189,8 +227,12 @@ constexpr ParameterShape ShapeOf(ParameterKind kind, const ModelSpec& model, con
       return shapes::QkNormShape(model, model.heads * model.head_dim, d.attention);
     case ParameterKind::kKeyNormWeight:
       return shapes::QkNormShape(model, model.kv_heads * model.head_dim, d.kv_heads * d.head_dim);
-    case ParameterKind::kQkvWeight: return shapes::QkvShape(model, d, true);
-    case ParameterKind::kQkvBias: return shapes::QkvShape(model, d, false);
+    case ParameterKind::kKeyValueWeight: return shapes::KeyValueShape(model, d, true);
+    case ParameterKind::kKeyValueBias: return shapes::KeyValueShape(model, d, false);
+    case ParameterKind::kQueryWeight: return shapes::QueryShape(model, d, true);
+    case ParameterKind::kQueryBias: return shapes::QueryShape(model, d, false);
+    case ParameterKind::kQkvWeight: return shapes::WholeQkvShape(model, d, true);
+    case ParameterKind::kQkvBias: return shapes::WholeQkvShape(model, d, false);
     case ParameterKind::kAttentionOutWeight:
       return shapes::RowsShape(model.heads * model.head_dim, d.attention, d.hidden);
     case ParameterKind::kFcWeight: return shapes::FcShape(model, d, true);

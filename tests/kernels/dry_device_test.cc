@@ -54,7 +54,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->RmsNormForward(x, w, 1e-5, x, t, s);
   ops->RmsNormBackward(x, x, w, t, x, true, w, true, s);
   ops->ResidualAdd(x, x, s);
-  const Tensor heads = Make({9, 40}), raw = Make({9, 30}), rstd = Make({9, 6}), of_head = Make({5});
+  const Tensor heads = Make({9, 40}), raw = Make({9, 30}), rstd = Make({9, 6}), of_head = Make({5}),
+               of_rows = Make({9, 10});
   ops->HeadNormForward(heads, 4, 2, of_head, of_head, 1e-5, raw, rstd, s);
   ops->HeadNormBackward(heads, 4, 2, raw, of_head, of_head, rstd, of_head, of_head, true, s);
   const Tensor of_q = Make({20}), of_k = Make({10}), pairs = Make({9, 2});
@@ -63,6 +64,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->QkProducts(heads, 4, 2, raw, of_q, of_k, pairs, pairs, s);
   ops->QkNormBackward(heads, 4, 2, 3, raw, of_q, of_k, pairs, pairs, of_q, of_k, true, s);
   ops->Scale(x, 2, x, s);
+  ops->TakeColumns(heads, 30, of_rows, s);
+  ops->PutColumns(of_rows, heads, 0, s);
   ops->Rope(qkv, 2, 4, 2, 1e4, false, s);
   ops->Rope(qkv, 4, 2, 2, 1e4, true, s);
   ops->AttentionForward(qkv, {4, 4}, out, lse, work, s);
@@ -129,10 +132,11 @@ TEST(DryOps, RecordsEveryOpInOrder) {
           Desc(OpKind::kHeadNormForward, {9, 4, 5, 2}), adding(Desc(OpKind::kHeadNormBackward, {9, 4, 5, 2})),
           Desc(OpKind::kQkSquares, {9, 4, 5, 2}), Desc(OpKind::kQkNormForward, {9, 4, 5, 2}),
           Desc(OpKind::kQkProducts, {9, 4, 5, 2}), adding(Desc(OpKind::kQkNormBackward, {9, 4, 5, 2})),
-          Desc(OpKind::kScale, {6, 4}), Desc(OpKind::kRope, {6, 2, 4, 2}), Desc(OpKind::kRope, {6, 4, 2, 2}),
-          Desc(OpKind::kAttentionForward, {2, 3, 4, 5, 4}), Desc(OpKind::kAttentionBackward, {2, 3, 4, 5, 4}),
-          Desc(OpKind::kAttentionForward, {2, 3, 4, 5, 2}), alibi,
-          Desc(OpKind::kUnfusedAttentionForward, {2, 3, 4, 5, 2}),
+          Desc(OpKind::kScale, {6, 4}), Desc(OpKind::kCopyColumns, {9, 10}),
+          Desc(OpKind::kCopyColumns, {9, 10}), Desc(OpKind::kRope, {6, 2, 4, 2}),
+          Desc(OpKind::kRope, {6, 4, 2, 2}), Desc(OpKind::kAttentionForward, {2, 3, 4, 5, 4}),
+          Desc(OpKind::kAttentionBackward, {2, 3, 4, 5, 4}), Desc(OpKind::kAttentionForward, {2, 3, 4, 5, 2}),
+          alibi, Desc(OpKind::kUnfusedAttentionForward, {2, 3, 4, 5, 2}),
           Desc(OpKind::kUnfusedAttentionBackward, {2, 3, 4, 5, 4}),
           Desc(OpKind::kEmbeddingForward, {6, 4, 9, 0}),
           adding(Desc(OpKind::kEmbeddingBackward, {6, 4, 9, 0})),

@@ -242,6 +242,12 @@ TEST_F(OpCallTest, NumbersAreInTheirRange) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const Tensor x = T({2, 3});
   Refused([&] { ops_.Scale(x, kNan, x, s_); }, "scale");
+  const Tensor two_columns = T({2, 2});
+  for (const std::int64_t first : {-1, 2})
+    Refused([&] { ops_.TakeColumns(x, first, two_columns, s_); }, "copy_columns");
+  Refused([&] { ops_.PutColumns(x, two_columns, 0, s_); }, "copy_columns");
+  Refused([&] { ops_.PutColumns(two_columns, T({3, 3}), 0, s_); }, "copy_columns");
+  EXPECT_NO_THROW(ops_.PutColumns(two_columns, x, 1, s_));
   const Tensor q = T({6}), k = T({3}), rows = T({3, 12}), raw = T({3, 9}), sums = T({3, 2});
   Refused([&] { ops_.QkNormForward(rows, 2, 1, 0, q, k, 1e-5, raw, sums, s_); }, "qk_norm_forward");
   Refused([&] { ops_.QkNormBackward(rows, 2, 1, 0, raw, q, k, sums, sums, q, k, false, s_); },

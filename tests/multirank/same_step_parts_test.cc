@@ -389,6 +389,7 @@ std::vector<TrainConfig> RandomConfigs(int part) {
   std::mt19937_64 random(static_cast<std::uint64_t>(part));
   std::mt19937_64 overlaps(static_cast<std::uint64_t>(part) + 1000);
   std::mt19937_64 features(static_cast<std::uint64_t>(part) + 2000);
+  std::mt19937_64 shared_heads(static_cast<std::uint64_t>(part) + 3000);
   std::vector<TrainConfig> configs;
   for (int i = 0; i < kRunsOfPart; ++i) {
     configs.push_back(RandomConfig(random, overlaps));
@@ -397,6 +398,7 @@ std::vector<TrainConfig> RandomConfigs(int part) {
     } else {
       test::AddRandomFeatures(configs.back().model, features, false);
     }
+    test::ShareKvHeads(configs.back().model, configs.back().plan.tp, shared_heads);
   }
   return configs;
 }

@@ -40,8 +40,8 @@ inline std::set<ChoicePair> PairsOf(const Case& c) {
 }
 
 // Returns a few legal cases that together have every pair that any legal case has. Chooses greedily: the case
-// with the most missing pairs, among those the one with the lowest `cost`, among those the first. Requires: no
-// axis has more than 256 values.
+// with the most missing pairs, among those the one with the lowest `cost`, among those the first. Requires:
+// no axis has more than 256 values.
 inline std::vector<Case> PairwiseCases(const std::vector<int>& sizes,
                                        const std::function<bool(const Case&)>& legal,
                                        const std::function<int(const Case&)>& cost) {

@@ -48,4 +48,12 @@ inline void AddRandomFeatures(ModelSpec& model, std::mt19937_64& random, bool pr
   }
 }
 
+// Gives some models fewer key-value heads than `tp` ranks, which then share them. Draws one random value.
+// Requires heads and key-value heads that tp divides.
+inline void ShareKvHeads(ModelSpec& model, std::int64_t tp, std::mt19937_64& random) {
+  const std::uint64_t draw = random() >> 8U;
+  if (model.qk_norm == QkNorm::kFull || draw % 3 != 0) return;
+  model.kv_heads = draw / 3 % 2 == 0 && tp % 2 == 0 ? tp / 2 : 1;
+}
+
 }  // namespace autocfg::test

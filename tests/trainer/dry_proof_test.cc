@@ -54,7 +54,9 @@ test::Case ChoicesOf(const RandomRun& run) {
                            m.attention_out_bias ? 1 : 0,
                            m.mlp_bias ? 1 : 0,
                            m.tied_embeddings ? 1 : 0,
-                           m.kv_heads < m.heads ? 1 : 0,
+                           m.kv_heads < p.tp      ? 2
+                           : m.kv_heads < m.heads ? 1
+                                                  : 0,
                            static_cast<int>(m.qk_norm),
                            m.residual_scale != 1 ? 1 : 0,
                            static_cast<int>(m.norm_placement),

@@ -146,6 +146,20 @@ inline std::vector<ModelSpec> ModelStyles() {
   ModelSpec output_gpt2 = SmallModel("gpt2_with_norms_on_outputs");
   output_gpt2.norm_placement = NormPlacement::kOutput;
   styles.push_back(output_gpt2);
+  // Qwen 2's and Gemma's key-value heads, fewer than the ranks of a tensor group.
+  ModelSpec two_kv_heads = SmallModel("two_kv_heads");
+  two_kv_heads.heads = 8;
+  two_kv_heads.kv_heads = 2;
+  two_kv_heads.norm = Norm::kRmsNorm;
+  two_kv_heads.activation = Activation::kSwiGlu;
+  two_kv_heads.position = Position::kRope;
+  two_kv_heads.qk_norm = QkNorm::kHead;
+  styles.push_back(two_kv_heads);
+  ModelSpec one_kv_head = SmallModel("one_kv_head");
+  one_kv_head.kv_heads = 1;
+  one_kv_head.norm_placement = NormPlacement::kSandwich;
+  one_kv_head.qkv_bias = false;
+  styles.push_back(one_kv_head);
   return styles;
 }
 

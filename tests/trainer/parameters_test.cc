@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
 
 #include "tests/trainer/model_styles.h"
@@ -106,6 +107,29 @@ TEST(RankParameters, AddUpToTheModel) {
       }
       EXPECT_EQ(count, ParameterCount(model)) << model.name << " tp=" << plan.tp << " pp=" << plan.pp;
     }
+  }
+}
+
+// With two key-value heads of four ranks, two ranks in a row have the same k and v, and a query head each.
+TEST(ForEachRun, RanksShareKeyValueHeads) {
+  ModelSpec llama = Style("llama", 1);
+  llama.heads = 4;
+  llama.kv_heads = 2;
+  llama.head_dim = 2;
+  llama.hidden = 1;
+  llama.ffn_hidden = 4;
+  for (const std::int64_t rank : {0, 1, 2, 3}) {
+    std::map<ParameterKind, std::vector<std::int64_t>> columns;
+    for (const Parameter& p : ParametersOf(llama, {{.tp = 4}}, rank)) {
+      if (p.name != "transformer.h.0.attn.c_attn.weight") continue;
+      EXPECT_EQ(p.counted, p.kind == ParameterKind::kQueryWeight || rank % 2 == 0);
+      ForEachRun(p, [&](std::int64_t, std::int64_t global, std::int64_t count) {
+        for (std::int64_t k = 0; k < count; ++k) columns[p.kind].push_back(global + k);
+      });
+    }
+    const std::int64_t q = 2 * rank, k = 8 + 2 * (rank / 2), v = k + 4;
+    EXPECT_THAT(columns[ParameterKind::kQueryWeight], ElementsAre(q, q + 1));
+    EXPECT_THAT(columns[ParameterKind::kKeyValueWeight], ElementsAre(k, k + 1, v, v + 1));
   }
 }
 

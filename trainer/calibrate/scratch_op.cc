@@ -208,7 +208,8 @@ std::vector<ScratchOp::Contents> ScratchOp::ContentsOf(const OpDesc& op) {
     case OpKind::kRmsNormBackward: return {written, saved, near_one, near_one, saved, gradient};
     case OpKind::kBiasResidual: return {x, small, small};
     case OpKind::kResidualAdd: return {x, small};
-    case OpKind::kScale: return {x, x};
+    case OpKind::kScale:
+    case OpKind::kCopyColumns: return {x, x};
     case OpKind::kActivationForward: return {x, {0, 0}, saved};  // the bias is added to x in each run
     case OpKind::kActivationBackward: return {{1, 0.2}, written, saved};
     case OpKind::kHeadNormForward: return {written, one, one, saved, one};

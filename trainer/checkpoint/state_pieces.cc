@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -56,14 +57,22 @@ std::vector<PartRun> RunsOf(const Parameter& parameter, ElementRange range) {
   return runs;
 }
 
-Json PlaceJson(const Parameter& p, ElementRange range) {
-  return {{"parameter", p.name}, {"shape", p.global_shape},     {"part_shape", p.shape},
-          {"parts", p.parts},    {"split", NameOf(p.sharding)}, {"shard", p.shard},
-          {"shards", p.shards},  {"first", range.first},        {"count", range.count}};
+std::int64_t SplitColumns(const Parameter& p) {
+  return std::accumulate(p.parts.begin(), p.parts.end(), std::int64_t{0});
 }
 
-// Throws a standard exception that says what is wrong with the sizes of a piece.
-void CheckSizes(const StoredPiece& piece) {
+Json PlaceJson(const Parameter& p, ElementRange range) {
+  Json place = {{"parameter", p.name}, {"shape", p.global_shape},     {"part_shape", p.shape},
+                {"parts", p.parts},    {"split", NameOf(p.sharding)}, {"shard", p.shard},
+                {"shards", p.shards},  {"first", range.first},        {"count", range.count}};
+  if (p.sharding == Sharding::kColumns && SplitColumns(p) != p.global_shape.back())
+    place["first_column"] = p.first_column;
+  return place;
+}
+
+// Throws a standard exception that says what is wrong with the sizes of a piece. `some_columns`: whether it
+// is of a parameter with some of the columns alone.
+void CheckSizes(const StoredPiece& piece, bool some_columns) {
   const Parameter& p = piece.parameter;
   constexpr std::int64_t kMost = std::int64_t{1} << 60;
   const auto count = [](const std::vector<std::int64_t>& shape) {
@@ -91,12 +100,13 @@ void CheckSizes(const StoredPiece& piece) {
                std::equal(p.shape.begin() + 1, p.shape.end(), p.global_shape.begin() + 1);
       case Sharding::kColumns: break;
     }
-    std::int64_t columns = 0;
     for (const std::int64_t part : p.parts) {
       if (part < 1 || part > p.global_shape.back() || part % p.shards != 0) return false;
-      columns += part;
     }
-    return columns == p.global_shape.back() && p.shape.back() * p.shards == columns &&
+    const std::int64_t all = p.global_shape.back(), columns = SplitColumns(p);
+    if (p.first_column < 0 || p.first_column > all - columns || (!some_columns && columns != all))
+      return false;
+    return p.shape.back() * p.shards == columns &&
            std::equal(p.shape.begin(), p.shape.end() - 1, p.global_shape.begin());
   }();
   if (!fits) throw std::invalid_argument("a part does not fit into its parameter");
@@ -109,11 +119,13 @@ StoredPiece ParsePiece(const Json& json) {
   p.global_shape = json.at("shape").get<std::vector<std::int64_t>>();
   p.shape = json.at("part_shape").get<std::vector<std::int64_t>>();
   p.parts = json.at("parts").get<std::vector<std::int64_t>>();
+  const bool some_columns = json.contains("first_column");
+  if (some_columns) p.first_column = json.at("first_column").get<std::int64_t>();
   p.sharding = ParseSharding(json.at("split").get<std::string>());
   p.shard = json.at("shard").get<std::int64_t>();
   p.shards = json.at("shards").get<std::int64_t>();
   piece.range = {json.at("first").get<std::int64_t>(), json.at("count").get<std::int64_t>()};
-  CheckSizes(piece);
+  CheckSizes(piece, some_columns);
   return piece;
 }
 
@@ -156,7 +168,9 @@ std::vector<StateTarget> TargetsToLoad(const MemoryLayout& layout) {
 }
 
 std::string StoredName(const Parameter& parameter, StateKind kind, ElementRange range) {
-  return fmt::format("{}/{}/{}", parameter.name, Name(kind), range.first);
+  // A parameter with some of the columns alone is beside another of the same name.
+  const std::string at = parameter.first_column == 0 ? "" : fmt::format("/{}", parameter.first_column);
+  return fmt::format("{}{}/{}/{}", parameter.name, at, Name(kind), range.first);
 }
 
 std::map<std::string, std::string> MetadataOf(const std::vector<OwnedPiece>& pieces,

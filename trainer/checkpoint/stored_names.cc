@@ -32,10 +32,10 @@ NormNames NormNamesOf(NameStyle style) {
 // Returns Llama's names of the parts of a parameter.
 std::vector<std::string> LlamaNames(const Parameter& p, NameStyle style) {
   const auto layer = [&](std::string_view rest) { return fmt::format("model.layers.{}.{}", p.layer, rest); };
-  const auto qkv = [&](std::string_view what) {
-    return std::vector{layer(fmt::format("self_attn.q_proj.{}", what)),
-                       layer(fmt::format("self_attn.k_proj.{}", what)),
-                       layer(fmt::format("self_attn.v_proj.{}", what))};
+  const auto projections = [&](std::string_view of, std::string_view what) {
+    std::vector<std::string> names;
+    for (const char one : of) names.push_back(layer(fmt::format("self_attn.{}_proj.{}", one, what)));
+    return names;
   };
   const auto fc = [&](std::string_view what) {
     std::vector<std::string> names;
@@ -54,8 +54,12 @@ std::vector<std::string> LlamaNames(const Parameter& p, NameStyle style) {
     case Kind::kEmbeddingNormBias: return {"model.embed_layernorm.bias"};
     case Kind::kNorm1Weight: return norm(norms.norm1, "weight");
     case Kind::kNorm1Bias: return norm(norms.norm1, "bias");
-    case Kind::kQkvWeight: return qkv("weight");
-    case Kind::kQkvBias: return qkv("bias");
+    case Kind::kKeyValueWeight: return projections("kv", "weight");
+    case Kind::kKeyValueBias: return projections("kv", "bias");
+    case Kind::kQueryWeight: return projections("q", "weight");
+    case Kind::kQueryBias: return projections("q", "bias");
+    case Kind::kQkvWeight: return projections("qkv", "weight");
+    case Kind::kQkvBias: return projections("qkv", "bias");
     case Kind::kQueryNormWeight: return {layer("self_attn.q_norm.weight")};
     case Kind::kKeyNormWeight: return {layer("self_attn.k_norm.weight")};
     case Kind::kAttentionOutWeight: return {layer("self_attn.o_proj.weight")};
@@ -78,8 +82,15 @@ std::vector<std::string> LlamaNames(const Parameter& p, NameStyle style) {
 }
 
 bool IsLinearWeight(Kind kind) {
-  return kind == Kind::kQkvWeight || kind == Kind::kAttentionOutWeight || kind == Kind::kFcWeight ||
-         kind == Kind::kProjWeight;
+  switch (kind) {
+    case Kind::kKeyValueWeight:
+    case Kind::kQueryWeight:
+    case Kind::kQkvWeight:
+    case Kind::kAttentionOutWeight:
+    case Kind::kFcWeight:
+    case Kind::kProjWeight: return true;
+    default: return false;
+  }
 }
 
 }  // namespace
@@ -103,9 +114,9 @@ std::vector<StoredPart> StoredParts(const Parameter& p, NameStyle style) {
   if (style == NameStyle::kGpt2) return {{p.name, p.global_shape, 0, p.global_shape.back(), false}};
   const std::vector<std::string> names = LlamaNames(p, style);
   std::vector<StoredPart> stored;
-  std::int64_t first = 0;
+  std::int64_t first = p.first_column;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const std::int64_t columns = names.size() == 1 ? p.global_shape.back() : p.parts.at(i);
+    const std::int64_t columns = p.parts.empty() ? p.global_shape.back() : p.parts.at(i);
     StoredPart part{names[i], p.global_shape, first, columns, IsLinearWeight(p.kind)};
     part.shape.back() = columns;
     if (style == NameStyle::kGemma2 && p.initial == Initial::kOnes) part.offset = 1;

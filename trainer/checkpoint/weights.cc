@@ -231,8 +231,22 @@ void CutOut(const std::vector<char>& whole, std::int64_t all_columns, const Stor
 // The part of a parameter that a rank holds.
 struct Part {
   std::int64_t rank;
+  std::size_t index;  // in the rank's list
   Parameter parameter;
 };
+
+// Returns the indexes of a rank's parameters, those of one name in a row, which have several where ranks
+// share key-value heads: the order in which their values are sent.
+std::vector<std::size_t> SendingOrder(const std::vector<Parameter>& parameters) {
+  std::map<std::string_view, std::size_t> first;
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    first.try_emplace(parameters[i].name, i);
+    order.push_back(i);
+  }
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return first.at(parameters[i].name); });
+  return order;
+}
 
 // Maps each parameter to the ranks that hold its parts, with each part once.
 std::map<std::string, std::vector<Part>> PartsByName(const RankShape& shape) {
@@ -240,10 +254,12 @@ std::map<std::string, std::vector<Part>> PartsByName(const RankShape& shape) {
   for (std::int64_t rank = 0; rank < RankCount(shape.plan); ++rank) {
     const RankShape other = MakeRankShape(shape, rank);
     if (other.data != 0) continue;
+    std::size_t index = 0;
     for (Parameter& p : RankParameters(other)) {
+      const std::size_t i = index++;
       if (!p.counted) continue;
       std::vector<Part>& of_name = parts[p.name];
-      of_name.push_back({rank, std::move(p)});
+      of_name.push_back({rank, i, std::move(p)});
     }
   }
   return parts;
@@ -328,7 +344,7 @@ void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLa
     complete = unit;
   };
   if (shape.rank != 0) {
-    for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
+    for (const std::size_t i : SendingOrder(layout.parameters())) {
       complete_unit_of(i);
       if (shape.data == 0 && layout.parameters()[i].counted)
         SendPart(layout.parameter_tensors()[i].value, run);
@@ -336,8 +352,6 @@ void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLa
     return;
   }
 
-  std::map<std::string, std::size_t> own_index;
-  for (std::size_t i = 0; i < layout.parameters().size(); ++i) own_index[layout.parameters()[i].name] = i;
   const auto parts = PartsByName(shape);
   const std::vector<Parameter> parameters = ModelParameters(shape);
   std::vector<TensorToStore> tensors;
@@ -355,8 +369,8 @@ void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLa
     for (const Part& part : parts.at(p.name)) {
       held.resize(static_cast<std::size_t>(ElementCount(part.parameter.shape) * width));
       if (part.rank == 0) {
-        complete_unit_of(own_index.at(p.name));
-        device.CopyToHost(held.data(), layout.parameter_tensors()[own_index.at(p.name)].value.data,
+        complete_unit_of(part.index);
+        device.CopyToHost(held.data(), layout.parameter_tensors()[part.index].value.data,
                           static_cast<std::int64_t>(held.size()), run.stream);
         run.stream.Synchronize();
       } else {

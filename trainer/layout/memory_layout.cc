@@ -69,6 +69,14 @@ Tensor MemoryLayout::summed_norm_gradients() const {
   return shape_.model.qk_norm == QkNorm::kFull ? all.Slice(own, all.Elements() - own) : all;
 }
 
+Tensor MemoryLayout::own_shared_gradient(std::size_t unit) const {
+  const std::vector<std::size_t>& parameters = grouping_.units[unit].parameters;
+  if (parameters.empty() || !IsOfSharedHeads(parameters_[parameters.front()].kind)) return {};
+  const ElementRange own =
+      OwnRangeOf(grouping_.units[unit], /*offset=*/0, grouping_.shared_heads, shape_.shard, shape_.shards);
+  return own.count > 0 ? units_[unit].own_grad.Slice(0, own.count) : Tensor{};
+}
+
 void MemoryLayout::Resolve() {
   for (const auto& [reservation, target] : pending_) *target = arena_.At(reservation);
   pending_.clear();
@@ -315,6 +323,7 @@ void MemoryLayout::AddWorkspace() {
   Add(kRegion, workspace_.grad_attn, e, {s.tokens, s.attention});
   Add(kRegion, workspace_.grad_ffn, e, {s.tokens, s.ffn});
   if (IsGated(s.model.activation)) Add(kRegion, workspace_.grad_fc, e, {s.tokens, s.fc});
+  if (s.kv_replicas > 1) Add(kRegion, workspace_.key_value, e, {s.tokens, s.qkv - s.attention});
   if (IsUnfused(s.plan)) {
     AddProbabilities(kRegion, workspace_.dscores);
   } else {
@@ -345,9 +354,10 @@ void MemoryLayout::AddCommunication() {
     }
   }
   const std::pair<CommGroup, Tensor*> groups[] = {
-      {CommGroup::kTensor, &staging_.tensor},       {CommGroup::kData, &staging_.data},
-      {CommGroup::kShard, &staging_.shard},         {CommGroup::kReplica, &staging_.replica},
-      {CommGroup::kEmbedding, &staging_.embedding}, {CommGroup::kWorld, &staging_.world}};
+      {CommGroup::kTensor, &staging_.tensor},   {CommGroup::kKvReplica, &staging_.kv_replica},
+      {CommGroup::kData, &staging_.data},       {CommGroup::kShard, &staging_.shard},
+      {CommGroup::kReplica, &staging_.replica}, {CommGroup::kEmbedding, &staging_.embedding},
+      {CommGroup::kWorld, &staging_.world}};
   for (const auto& [group, target] : groups) {
     if (GroupRanks(s, group).empty()) continue;
     Add(kRegion, *target, DType::kI32, {kCollectiveStagingBytes / SizeOf(DType::kI32)});

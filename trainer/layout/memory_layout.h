@@ -104,6 +104,7 @@ struct Workspace {
   Tensor grad_block;
   Tensor grad_qkv, grad_attn, grad_ffn;
   Tensor grad_fc;              // same memory as grad_ffn if the activation is not gated
+  Tensor key_value;            // where ranks share key-value heads: k and v apart from q, or their gradient
   Tensor attention;            // fused attention
   Tensor dscores;              // unfused attention
   Tensor probabilities;        // if the backward recomputes them: those of one layer
@@ -132,7 +133,7 @@ inline Tensor SquaredNormScalar(const Workspace& workspace) {
 
 // Staging for the collectives of each group of the rank; no memory for groups of one rank.
 struct GroupStaging {
-  Tensor tensor, data, shard, replica, embedding, world;
+  Tensor tensor, kv_replica, data, shard, replica, embedding, world;
 };
 
 class MemoryLayout {
@@ -153,6 +154,9 @@ class MemoryLayout {
   const Tensor& all_gradients() const { return all_gradients_; }  // flat, the whole region
   // The gradients of norms that are summed over the tensor group (SumsNormGradients), flat.
   Tensor summed_norm_gradients() const;
+  // The rank's own part of the gradients of a unit that are of key-value heads which ranks share, flat;
+  // absent if it has none.
+  Tensor own_shared_gradient(std::size_t unit) const;
   const Tensor& own_wte_gradient() const { return own_wte_gradient_; }  // flat; absent without a table
   const Workspace& workspace() const { return workspace_; }
   Workspace& workspace() { return workspace_; }

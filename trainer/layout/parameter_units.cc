@@ -39,6 +39,7 @@ ParameterUnits GroupParameters(const std::vector<Parameter>& parameters, std::in
     }
     if (BeginsUnit(p, previous)) all.units.emplace_back();
     add(i, all.units.size() - 1);
+    if (IsOfSharedHeads(p.kind)) all.shared_heads = all.units.back().elements;
     previous = &p;
   }
   for (ParameterUnit& unit : all.units) unit.elements = UnitElements(unit.elements, shards);

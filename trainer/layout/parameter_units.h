@@ -29,6 +29,8 @@ struct ParameterUnits {
   std::vector<UnitPlace> places;     // by parameter
   // Elements at the start of the norms, padding included, whose gradients are of a rank's own heads.
   std::int64_t own_head_norms = 0;
+  // Elements at the start of each layer's unit, padding included, of key-value heads that ranks share.
+  std::int64_t shared_heads = 0;
 };
 
 // `shards`: the number of equal parts that each unit falls into.

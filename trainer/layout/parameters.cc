@@ -35,7 +35,13 @@ class ListBuilder {
     layer_ = layer;
     const std::string h = fmt::format("transformer.h.{}.", layer);
     AddNorm(Kind::kNorm1Weight, Kind::kNorm1Bias, h + "ln_1");
-    AddLinear(Kind::kQkvWeight, Kind::kQkvBias, h + "attn.c_attn", std_, s_.model.qkv_bias);
+    const std::string qkv = h + "attn.c_attn";
+    if (s_.kv_replicas > 1) {
+      AddLinear(Kind::kKeyValueWeight, Kind::kKeyValueBias, qkv, std_, s_.model.qkv_bias);
+      AddLinear(Kind::kQueryWeight, Kind::kQueryBias, qkv, std_, s_.model.qkv_bias);
+    } else {
+      AddLinear(Kind::kQkvWeight, Kind::kQkvBias, qkv, std_, s_.model.qkv_bias);
+    }
     if (s_.model.qk_norm != QkNorm::kNone) {
       Add(Kind::kQueryNormWeight, h + "attn.q_norm.weight", Initial::kOnes);
       Add(Kind::kKeyNormWeight, h + "attn.k_norm.weight", Initial::kOnes);
@@ -74,13 +80,14 @@ class ListBuilder {
     p.global_shape.assign(shape.global.begin(), shape.global.end());
     p.shape.assign(shape.local.begin(), shape.local.end());
     p.parts.assign(shape.parts.begin(), shape.parts.end());
+    p.first_column = shape.first_column;
     p.sharding = shape.sharding;
     if (shape.sharding != Sharding::kReplicated) {
-      p.shard = s_.tensor;
-      p.shards = s_.plan.tp;
+      p.shard = s_.tensor / shape.replicas;
+      p.shards = s_.plan.tp / shape.replicas;
     }
     p.initial = initial;
-    p.counted = shape.sharding != Sharding::kReplicated || s_.tensor == 0;
+    p.counted = shape.sharding != Sharding::kReplicated ? s_.tensor % shape.replicas == 0 : s_.tensor == 0;
     list_.push_back(std::move(p));
   }
 
@@ -127,7 +134,7 @@ void ForEachRun(const Parameter& p,
     case Sharding::kColumns:
       for (std::int64_t row = 0; row < rows; ++row) {
         std::int64_t local = row * columns;
-        std::int64_t global = row * all_columns;
+        std::int64_t global = row * all_columns + p.first_column;
         for (const std::int64_t part : p.parts) {
           const std::int64_t width = part / p.shards;
           run(local, global + p.shard * width, width);

@@ -26,6 +26,7 @@ struct Parameter {
   std::vector<std::int64_t> global_shape;
   std::vector<std::int64_t> shape;  // of this rank
   std::vector<std::int64_t> parts;
+  std::int64_t first_column = 0;
   Sharding sharding = Sharding::kReplicated;
   std::int64_t shard = 0;   // index of this rank's part
   std::int64_t shards = 1;  // number of parts

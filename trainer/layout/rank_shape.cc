@@ -40,7 +40,7 @@ std::vector<std::int64_t> GroupRanks(const RankShape& s, CommGroup group) {
   if (of_shards && s.shards == 1) return {};
   if (group == CommGroup::kData && s.shards > 1) return {};  // its work falls to the two above
   if (group == CommGroup::kEmbedding && !s.model.tied_embeddings) return {};
-  std::vector<std::int64_t> ranks = RankMesh(s.plan).Group(s.rank, group);
+  std::vector<std::int64_t> ranks = RankMesh(s.plan, s.kv_replicas).Group(s.rank, group);
   if (ranks.size() < 2) ranks.clear();
   return ranks;
 }

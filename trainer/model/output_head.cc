@@ -50,7 +50,7 @@ void OutputHead::Backward(const Execution& run, const HeadActivations& head, con
   run.ops.Matmul(head.logits, Transpose::kYes, ln, Transpose::kNo, output_.grad, run.Adds(accumulate),
                  run.stream);
   const Tensor grad_ln = ReducedRows(run, whole);
-  ReducedProduct(run, head.logits, output_.value, Transpose::kNo, whole, grad_ln);
+  ReducedProduct(run, {{head.logits, output_.value}}, Transpose::kNo, whole, grad_ln);
   Scale(run, grad_ln);
   norm_.Backward(run, grad_ln, head.x_final, head.norm, grad, /*add_to_dx=*/false, accumulate);
   if (!EmbeddingAddsToHead(shape_.model, shape_.plan)) run.units->Reduce(run, output_.unit, accumulate);

@@ -34,7 +34,7 @@ TransformerLayer::TransformerLayer(const RankShape& shape, MemoryLayout& layout,
       workspace_(layout.workspace()),
       rotates_(Rotates(shape.model, layer)),
       norm_1_(shape, layout.Find(Kind::kNorm1Weight, layer), layout.Find(Kind::kNorm1Bias, layer)),
-      c_attn_{layout.Find(Kind::kQkvWeight, layer), layout.Find(Kind::kQkvBias, layer)},
+      c_attn_(layout, layer),
       q_norm_(layout.Find(Kind::kQueryNormWeight, layer)),
       k_norm_(layout.Find(Kind::kKeyNormWeight, layer)),
       attn_proj_{layout.Find(Kind::kAttentionOutWeight, layer), layout.Find(Kind::kAttentionOutBias, layer)},
@@ -163,7 +163,7 @@ void TransformerLayer::ForwardHead(const Execution& run, const LayerActivations&
   const RankShape& s = shape_;
   const bool norms_inputs = NormsInputs(s.model.norm_placement);
   if (norms_inputs) norm_1_.Forward(run, a.x, a.ln1, a.norm1);
-  ColumnParallelForward(run, c_attn_, Ln1(a), workspace_.whole, a.qkv);
+  c_attn_.Forward(run, Ln1(a), a.qkv);
   QkNormForward(run, a);
   Rope(run, a.qkv, /*inverse=*/false);
   AttentionForward(run, a);
@@ -206,7 +206,7 @@ void TransformerLayer::Backward(const Execution& run, const LayerActivations& a,
   AttentionBackward(run, a);
   Rope(run, ws.grad_qkv, /*inverse=*/true);
   QkNormBackward(run, a, accumulate);
-  const Tensor grad_ln1 = ColumnParallelBackward(run, c_attn_, Ln1(a), ws.grad_qkv, ws.whole, accumulate);
+  const Tensor grad_ln1 = c_attn_.Backward(run, Ln1(a), ws.grad_qkv, accumulate);
   Norm1Backward(run, grad_ln1, a, grad, /*add_to_dx=*/true, accumulate);
 }
 
@@ -242,7 +242,7 @@ void TransformerLayer::InputGradient(const Execution& run, LayerActivations& a, 
   Rope(run, ws.grad_qkv, /*inverse=*/true);
   QkNormBackward(run, a, accumulate);
   std::swap(a.qkv, ws.grad_qkv);
-  const Tensor grad_ln1 = ColumnParallelInputGradient(run, c_attn_, a.qkv, ws.whole);
+  const Tensor grad_ln1 = c_attn_.InputGradient(run, a.qkv);
   Norm1Backward(run, grad_ln1, a, input_grad, /*add_to_dx=*/parallel || norms_outputs(), accumulate);
   if (norms_outputs()) return;
   run.ops.ResidualAdd(input_grad, parallel ? grad : a.mid, run.stream);
@@ -260,7 +260,7 @@ void TransformerLayer::WeightGradient(const Execution& run, const LayerActivatio
   ColumnParallelWeightGradient(run, c_fc_, Ln2(a), a.fc, whole, accumulate);
   const Tensor attn_grad = shape_.model.parallel_residual ? mlp_grad : block_gradient(AttentionEnd(a), a.mid);
   RowParallelWeightGradient(run, attn_proj_, a.attn, attn_grad, whole, accumulate);
-  ColumnParallelWeightGradient(run, c_attn_, Ln1(a), a.qkv, whole, accumulate);
+  c_attn_.WeightGradient(run, Ln1(a), a.qkv, accumulate);
 }
 
 }  // namespace autocfg::trainer

@@ -6,6 +6,7 @@
 
 #include "trainer/layout/memory_layout.h"
 #include "trainer/model/norm.h"
+#include "trainer/model/qkv_projection.h"
 #include "trainer/parallel/execution.h"
 
 namespace autocfg::trainer {
@@ -17,7 +18,7 @@ class TransformerLayer {
   TransformerLayer(const RankShape& shape, MemoryLayout& layout, std::int64_t layer);
 
   // The unit of all parameters but those of norms.
-  std::size_t unit() const { return c_attn_.weight.unit; }
+  std::size_t unit() const { return c_attn_.unit(); }
 
   // Computes out[R,H] from a.x[R,H]. Stores in `a` what Backward needs.
   void Forward(const Execution& run, const LayerActivations& a, const Tensor& out) const;
@@ -101,7 +102,7 @@ class TransformerLayer {
   Workspace& workspace_;
   const bool rotates_;
   NormLayer norm_1_;
-  LinearParameters c_attn_;
+  QkvProjection c_attn_;
   Weight q_norm_, k_norm_;  // absent without norms of q and k
   LinearParameters attn_proj_;
   NormLayer norm_2_;

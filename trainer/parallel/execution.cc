@@ -12,6 +12,7 @@ Groups MakeGroups(CommWorld& world, const RankShape& shape, const GroupStaging& 
   };
   Groups groups;
   groups.tensor = make(CommGroup::kTensor, staging.tensor);
+  groups.kv_replica = make(CommGroup::kKvReplica, staging.kv_replica);
   groups.data = make(CommGroup::kData, staging.data);
   groups.shard = make(CommGroup::kShard, staging.shard);
   groups.replica = make(CommGroup::kReplica, staging.replica);

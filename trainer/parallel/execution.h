@@ -17,7 +17,7 @@ namespace autocfg::trainer {
 
 // One communicator for each of the rank's groups of more than one rank; null for a group of one rank.
 struct Groups {
-  std::unique_ptr<Communicator> tensor, data, shard, replica, pipeline, embedding, world;
+  std::unique_ptr<Communicator> tensor, kv_replica, data, shard, replica, pipeline, embedding, world;
 };
 
 // Creates the groups. Collective: every rank of the world calls it. `world` and the memory behind `staging`

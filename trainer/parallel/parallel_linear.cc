@@ -6,17 +6,6 @@
 namespace autocfg::trainer {
 namespace {
 
-// Computes dW[in, out] (+)= x[T, in]^T dy[T, out] and, if there is a bias, its gradient (+)= column sums of
-// dy, for the weight and bias that the rank has.
-void LinearGradient(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy,
-                    bool accumulate) {
-  if (p.bias.present()) {
-    run.ops.MatmulBiasGradient(x, dy, p.weight.grad, p.bias.grad, run.Adds(accumulate), run.stream);
-  } else {
-    run.ops.Matmul(x, Transpose::kYes, dy, Transpose::kNo, p.weight.grad, run.Adds(accumulate), run.stream);
-  }
-}
-
 // Computes dx[T, in] = dy[T, out] W^T.
 void LinearInputGradient(const Execution& run, const LinearParameters& p, const Tensor& dy,
                          const Tensor& dx) {
@@ -37,14 +26,26 @@ void ActivationInputGradient(const Execution& run, Activation activation, const 
 
 }  // namespace
 
+void LinearForward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& y) {
+  if (p.bias.present()) {
+    run.ops.MatmulBias(x, p.weight.value, p.bias.value, y, run.stream);
+  } else {
+    run.ops.Matmul(x, Transpose::kNo, p.weight.value, Transpose::kNo, y, false, run.stream);
+  }
+}
+
+void LinearGradient(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy,
+                    bool accumulate) {
+  if (p.bias.present()) {
+    run.ops.MatmulBiasGradient(x, dy, p.weight.grad, p.bias.grad, run.Adds(accumulate), run.stream);
+  } else {
+    run.ops.Matmul(x, Transpose::kYes, dy, Transpose::kNo, p.weight.grad, run.Adds(accumulate), run.stream);
+  }
+}
+
 void ColumnParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x,
                            const Tensor& whole, const Tensor& y) {
-  const Tensor all = GatherRows(run, x, whole);
-  if (p.bias.present()) {
-    run.ops.MatmulBias(all, p.weight.value, p.bias.value, y, run.stream);
-  } else {
-    run.ops.Matmul(all, Transpose::kNo, p.weight.value, Transpose::kNo, y, false, run.stream);
-  }
+  LinearForward(run, p, GatherRows(run, x, whole), y);
 }
 
 void ColumnParallelActivationForward(const Execution& run, Activation activation, const LinearParameters& p,
@@ -67,7 +68,7 @@ void ColumnParallelWeightGradient(const Execution& run, const LinearParameters& 
 Tensor ColumnParallelInputGradient(const Execution& run, const LinearParameters& p, const Tensor& dy,
                                    const Tensor& whole) {
   Tensor dx = ReducedRows(run, whole);
-  ReducedProduct(run, dy, p.weight.value, Transpose::kYes, whole, dx);
+  ReducedProduct(run, {{dy, p.weight.value}}, Transpose::kYes, whole, dx);
   return dx;
 }
 
@@ -83,7 +84,7 @@ void RowParallelForward(const Execution& run, const LinearParameters& p, const T
     run.ops.MatmulResidual(x, p.weight.value, p.bias.value, residual, y, run.stream);
     return;
   }
-  ReducedProduct(run, x, p.weight.value, Transpose::kNo, SumsOf(run, y, whole), y);
+  ReducedProduct(run, {{x, p.weight.value}}, Transpose::kNo, SumsOf(run, y, whole), y);
   if (p.bias.present()) {
     run.ops.BiasResidual(y, p.bias.value, residual, run.stream);
   } else {
@@ -94,14 +95,12 @@ void RowParallelForward(const Execution& run, const LinearParameters& p, const T
 void RowParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& whole,
                         const Tensor& y) {
   if (run.groups.tensor != nullptr) {
-    ReducedProduct(run, x, p.weight.value, Transpose::kNo, SumsOf(run, y, whole), y);
+    ReducedProduct(run, {{x, p.weight.value}}, Transpose::kNo, SumsOf(run, y, whole), y);
     // A bias is a table of one position.
     if (p.bias.present())
       run.ops.PositionForward(y, 1, 0, p.bias.value.Reshape({1, p.bias.value.shape[0]}), run.stream);
-  } else if (p.bias.present()) {
-    run.ops.MatmulBias(x, p.weight.value, p.bias.value, y, run.stream);
   } else {
-    run.ops.Matmul(x, Transpose::kNo, p.weight.value, Transpose::kNo, y, false, run.stream);
+    LinearForward(run, p, x, y);
   }
 }
 

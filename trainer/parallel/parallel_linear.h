@@ -20,6 +20,14 @@
 
 namespace autocfg::trainer {
 
+// Computes y[T, out] = x[T, in] W, plus the bias if there is one, of the columns or rows that the rank has.
+void LinearForward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& y);
+
+// Computes dW[in, out] (+)= x[T, in]^T dy[T, out] and, if there is a bias, its gradient (+)= column sums of
+// dy, for the weight and bias that the rank has.
+void LinearGradient(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy,
+                    bool accumulate);
+
 // Computes y[T, out/tp] = x[R, in] W, plus the bias if there is one.
 void ColumnParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x,
                            const Tensor& whole, const Tensor& y);

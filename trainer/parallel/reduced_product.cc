@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "search/shapes/token_chunks.h"
@@ -18,13 +19,18 @@ Tensor RowsOf(const Tensor& matrix, std::int64_t begin, std::int64_t count) {
 
 }  // namespace
 
-void ReducedProduct(const Execution& run, const Tensor& x, const Tensor& w, Transpose transpose_w,
+void ReducedProduct(const Execution& run, std::initializer_list<Factors> products, Transpose transpose_w,
                     const Tensor& sums, const Tensor& rows) {
-  const auto multiply = [&](const Tensor& a, const Tensor& product) {
-    run.ops.Matmul(a, Transpose::kNo, w, transpose_w, product, false, run.stream);
+  const std::int64_t tokens = products.begin()->x.shape[0];
+  const auto multiply = [&](std::int64_t first, std::int64_t count, const Tensor& to) {
+    bool accumulate = false;
+    for (const Factors& f : products) {
+      const Tensor a = RowsOf(f.x, first, count);
+      run.ops.Matmul(a, Transpose::kNo, f.w, transpose_w, to, std::exchange(accumulate, true), run.stream);
+    }
   };
   if (run.groups.tensor == nullptr || run.tensor_chunks == 1) {
-    multiply(x, sums);
+    multiply(0, tokens, sums);
     ReduceRows(run, sums, rows);
     return;
   }
@@ -32,7 +38,7 @@ void ReducedProduct(const Execution& run, const Tensor& x, const Tensor& w, Tran
   // Where sums are scattered, a chunk has rows of every rank's own rows, piece by piece. The sums of a chunk
   // lie in a row in the buffer, so that each rank gets its piece of them.
   const std::int64_t pieces = run.splits_sequence ? group.size() : 1;
-  const std::int64_t own = x.shape[0] / pieces;
+  const std::int64_t own = tokens / pieces;
   std::vector<std::int64_t> tickets;
   for (std::int64_t i = 0; i < run.tensor_chunks; ++i) {
     const RowRange chunk = ChunkOfRows(own, run.tensor_chunks, i);
@@ -40,7 +46,7 @@ void ReducedProduct(const Execution& run, const Tensor& x, const Tensor& w, Tran
     if (count == 0) continue;
     const Tensor chunk_sums = RowsOf(sums, pieces * chunk.begin, pieces * count);
     for (std::int64_t piece = 0; piece < pieces; ++piece)
-      multiply(RowsOf(x, piece * own + chunk.begin, count), RowsOf(chunk_sums, piece * count, count));
+      multiply(piece * own + chunk.begin, count, RowsOf(chunk_sums, piece * count, count));
     tickets.push_back(run.pending.Add(
         run.splits_sequence
             ? group.ReduceScatter(chunk_sums, RowsOf(rows, chunk.begin, count), ReduceOp::kSum, run.stream)

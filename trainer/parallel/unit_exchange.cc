@@ -138,6 +138,15 @@ void UnitExchange::AddSum(const Execution& run, std::size_t unit) const {
 }
 
 void UnitExchange::ReduceGradients(const Execution& run) {
+  if (run.groups.data != nullptr || run.groups.shard != nullptr) ReduceOverData(run);
+  if (run.groups.kv_replica == nullptr) return;
+  for (std::size_t unit = 0; unit < layout_.units().size(); ++unit) {
+    const Tensor shared = layout_.own_shared_gradient(unit);
+    if (shared.IsPresent()) run.AllReduce(run.groups.kv_replica, shared, ReduceOp::kSum);
+  }
+}
+
+void UnitExchange::ReduceOverData(const Execution& run) {
   if (!reductions_.empty()) {
     run.Observed(Section::kCollective, [&] {
       for (const std::int64_t ticket : reductions_) run.pending.Wait(ticket);

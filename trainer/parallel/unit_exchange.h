@@ -52,7 +52,7 @@ class UnitExchange {
 
   // Completes the sum of the gradients over the data axis. Losses are scaled by the global batch, so the sum
   // is the gradient. With sharded states, each rank gets the sums of its own part of each unit; the rest is
-  // undefined.
+  // undefined. Gradients of key-value heads that ranks share are then summed over those ranks.
   void ReduceGradients(const Execution& run);
 
   // Sharded states: gathers the parameters that the rank keeps whole, of which each rank has updated its
@@ -63,6 +63,7 @@ class UnitExchange {
   void GatherNow(const Execution& run, std::size_t unit) const;
 
  private:
+  void ReduceOverData(const Execution& run);
   struct PendingSum {
     std::size_t unit;
     std::int64_t ticket;

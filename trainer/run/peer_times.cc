@@ -51,6 +51,7 @@ double LastStart(ActionKind kind, const Groups& groups, RankExchange& exchange, 
   switch (GroupOf(kind)) {
     case CommGroup::kTensor: return exchange.LargestIn(groups.tensor, start_s);
     case CommGroup::kData:
+      start_s = exchange.LargestIn(groups.kv_replica, start_s);
       if (groups.shard == nullptr) return exchange.LargestIn(groups.data, start_s);
       return exchange.LargestIn(groups.replica, exchange.LargestIn(groups.shard, start_s));
     case CommGroup::kEmbedding: return exchange.LargestIn(groups.embedding, start_s);
@@ -58,6 +59,7 @@ double LastStart(ActionKind kind, const Groups& groups, RankExchange& exchange, 
     case CommGroup::kNone:
     case CommGroup::kShard:
     case CommGroup::kReplica:
+    case CommGroup::kKvReplica:
     case CommGroup::kPipeline: break;
   }
   return start_s;

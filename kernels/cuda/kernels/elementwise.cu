@@ -29,6 +29,27 @@ __global__ void __launch_bounds__(kFillThreads)
   }
 }
 
+template <typename T, int N>
+__global__ void __launch_bounds__(kTileThreads)
+    CopyColumnsKernel(std::int64_t rows, std::int64_t width, const T* from, std::int64_t from_stride, T* to,
+                      std::int64_t to_stride) {
+  const std::int64_t column = ColumnOf() * N, step = RowStep();
+  if (column >= width) return;
+  for (std::int64_t first = FirstRow(); first < rows; first += kTileRows * step) {
+    Vec<T, N> read[kTileRows];
+#pragma unroll
+    for (int k = 0; k < kTileRows; ++k) {
+      const std::int64_t row = first + k * step;
+      if (row < rows) read[k] = Load<N>(from + row * from_stride + column);
+    }
+#pragma unroll
+    for (int k = 0; k < kTileRows; ++k) {
+      const std::int64_t row = first + k * step;
+      if (row < rows) Store(to + row * to_stride + column, read[k]);
+    }
+  }
+}
+
 template <typename T, int N, bool kResidual>
 __global__ void __launch_bounds__(kTileThreads)
     AddKernel(std::int64_t rows, std::int64_t width, T* y, const T* bias, const T* residual) {
@@ -223,6 +244,16 @@ void Scale(std::int64_t n, const T* x, float factor, T* y, cudaStream_t stream) 
 }
 
 template <typename T>
+void CopyColumns(std::int64_t rows, std::int64_t width, const T* from, std::int64_t from_stride, T* to,
+                 std::int64_t to_stride, cudaStream_t stream) {
+  // A pack is a power of two, which divides the three if it divides all their bits.
+  WithPacks<T>(width | from_stride | to_stride, {from, to}, [&]<int N>() {
+    Launch(CopyColumnsKernel<T, N>, TileShape(rows, width / N), stream, rows, width, from, from_stride, to,
+           to_stride);
+  });
+}
+
+template <typename T>
 void BiasAdd(std::int64_t rows, std::int64_t width, T* y, const T* bias, cudaStream_t stream) {
   Add<T, false>(rows, width, y, bias, nullptr, stream);
 }
@@ -258,6 +289,10 @@ template void Fill(std::int64_t, double, double*, cudaStream_t);
 template void Fill(std::int64_t, __nv_bfloat16, __nv_bfloat16*, cudaStream_t);
 template void Scale(std::int64_t, const float*, float, float*, cudaStream_t);
 template void Scale(std::int64_t, const __nv_bfloat16*, float, __nv_bfloat16*, cudaStream_t);
+template void CopyColumns(std::int64_t, std::int64_t, const float*, std::int64_t, float*, std::int64_t,
+                          cudaStream_t);
+template void CopyColumns(std::int64_t, std::int64_t, const __nv_bfloat16*, std::int64_t, __nv_bfloat16*,
+                          std::int64_t, cudaStream_t);
 template void BiasAdd(std::int64_t, std::int64_t, float*, const float*, cudaStream_t);
 template void BiasAdd(std::int64_t, std::int64_t, __nv_bfloat16*, const __nv_bfloat16*, cudaStream_t);
 template void BiasResidual(std::int64_t, std::int64_t, float*, const float*, const float*, cudaStream_t);

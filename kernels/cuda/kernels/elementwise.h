@@ -31,6 +31,12 @@ void BiasResidual(std::int64_t rows, std::int64_t width, T* y, const T* bias, co
 template <typename T>
 void Scale(std::int64_t n, const T* x, float factor, T* y, cudaStream_t stream);
 
+// to[r, 0..width) = from[r, 0..width), of rows that are `from_stride` and `to_stride` elements apart. Memory
+// traffic: 2.
+template <typename T>
+void CopyColumns(std::int64_t rows, std::int64_t width, const T* from, std::int64_t from_stride, T* to,
+                 std::int64_t to_stride, cudaStream_t stream);
+
 // Computes y[rows, width] from x[rows, width]; x is twice as wide if gated; y is not x. `bias` has the width
 // of x, or is null. With a bias, x becomes x + bias, rounded, and y is computed from the rounded value.
 // Memory traffic: 2, gated 3; with a bias 3, gated 5. Throws std::invalid_argument for an unknown activation.

@@ -88,6 +88,18 @@ void Scale(const OpCall& call, const On& on) {
 }
 
 template <typename T>
+void CopyColumns(const OpCall& call, const On& on) {
+  const auto [columns, rows] = call.Operands<2>();
+  const std::int64_t width = call.desc.dims[1], stride = rows.shape[1];
+  T *narrow = columns.As<T>(), *wide = rows.As<T>() + call.args.first;
+  if (call.args.inverse) {
+    cuda::CopyColumns<T>(call.desc.dims[0], width, narrow, width, wide, stride, on.stream);
+  } else {
+    cuda::CopyColumns<T>(call.desc.dims[0], width, wide, stride, narrow, width, on.stream);
+  }
+}
+
+template <typename T>
 void ActivationForward(const OpCall& call, const On& on) {
   const OpDesc& op = call.desc;
   const auto [x, bias, y] = call.Operands<3>();
@@ -282,6 +294,7 @@ void RunOp(const OpCall& call, const On& on) {
     case OpKind::kBiasResidual: return BiasResidual<T>(call, on);
     case OpKind::kResidualAdd: return ResidualAdd<T>(call, on);
     case OpKind::kScale: return Scale<T>(call, on);
+    case OpKind::kCopyColumns: return CopyColumns<T>(call, on);
     case OpKind::kActivationForward: return ActivationForward<T>(call, on);
     case OpKind::kActivationBackward: return ActivationBackward<T>(call, on);
     case OpKind::kHeadNormForward: return HeadNormForward<T>(call, on);

@@ -110,6 +110,7 @@ PlanMemory::PlanMemory(const RunView& run)
   if (run.model.qk_norm == QkNorm::kFull)
     workspace_ += AlignedBytes(s_.tokens * QkNormStatistics(run.model, s_) * st);
   if (IsGated(run.model.activation)) workspace_ += rows(s_.fc);
+  if (s_.kv_replicas > 1) workspace_ += rows(s_.qkv - s_.attention);  // keys and values apart
   if (run.plan.pp == 1) workspace_ += hidden_;
   // The gradient of a block's output, beside that of the residual stream.
   if (NormsOutputs(run.model.norm_placement) || run.model.residual_scale != 1) workspace_ += hidden_;
@@ -149,8 +150,8 @@ MemoryBytes PlanMemory::Of(const RankLoad& rank) const {
   const bool embedding_group =
       plan_.pp > 1 && model_.tied_embeddings && (rank.place.first || rank.place.last);
   const bool sharded = ShardsStates(plan_), replicas = StateReplicas(plan_) > 1;
-  bytes.communication += kCollectiveStagingBytes * (SplitsLayers(plan_) + sharded + replicas +
-                                                    embedding_group + (RankCount(plan_) > 1));
+  bytes.communication += kCollectiveStagingBytes * (SplitsLayers(plan_) + (s_.kv_replicas > 1) + sharded +
+                                                    replicas + embedding_group + (RankCount(plan_) > 1));
   return bytes;
 }
 

@@ -18,6 +18,7 @@ struct RankParameter {
   ParameterKind kind = ParameterKind::kTokenEmbedding;
   std::int64_t elements = 0;
   bool replicated = false;
+  std::int64_t replicas = 1;  // unless replicated: neighbours in the tensor group with the same values
   bool of_norm = false;
 };
 
@@ -39,7 +40,12 @@ class ParameterVisitor {
   void Layer() const {
     using enum ParameterKind;
     Norm<kNorm1Weight, kNorm1Bias>();
-    Linear<kQkvWeight, kQkvBias>(model_.qkv_bias);
+    if (dims_.kv_replicas > 1) {
+      Linear<kKeyValueWeight, kKeyValueBias>(model_.qkv_bias);
+      Linear<kQueryWeight, kQueryBias>(model_.qkv_bias);
+    } else {
+      Linear<kQkvWeight, kQkvBias>(model_.qkv_bias);
+    }
     if (model_.qk_norm != QkNorm::kNone) {
       One<kQueryNormWeight>();
       One<kKeyNormWeight>();
@@ -66,6 +72,7 @@ class ParameterVisitor {
     visit_(RankParameter{.kind = kind,
                          .elements = LocalElements(shape),
                          .replicated = shape.sharding == Sharding::kReplicated,
+                         .replicas = shape.replicas,
                          .of_norm = IsOfNorm(kind)});
   }
   template <ParameterKind weight, ParameterKind bias>

@@ -37,6 +37,7 @@ RankUnits UnitsOf(const LocalDims& dims, const ModelSpec& model, const ParallelP
   const auto of_layer = [&](const RankParameter& p) {
     if (IsOfOwnHeads(p.kind)) units.own_head_norms += layers * AlignedElements(p.elements);
     (p.of_norm ? layer_norms : units.layer) += AlignedElements(p.elements);
+    if (IsOfSharedHeads(p.kind)) units.shared_heads += AlignedElements(p.elements);
   };
   ParameterVisitor(dims, model, of_layer).Layer();
   units.norms = layers * layer_norms;
@@ -66,7 +67,7 @@ std::int64_t OwnElements(const LocalDims& dims, const ModelSpec& model, const Pa
   std::int64_t own = 0;
   const auto count = [&](UnitWalk& walk, const RankParameter& p) {
     const std::int64_t elements = walk.Pass(p.elements);
-    if (counted.replicated || !p.replicated) own += elements;
+    if ((counted.replicated || !p.replicated) && (counted.shared_heads || p.replicas == 1)) own += elements;
   };
   UnitWalk layer(units.layer, shards, shard), norms(units.norms, shards, shard);
   absl::InlinedVector<RankParameter, 6> layer_norms;

@@ -20,7 +20,8 @@ struct RankUnits {
   std::int64_t own_head_norms = 0;  // of them, the first ones, whose gradients are of a rank's own heads
   std::int64_t token_embedding = 0;
   std::int64_t positions = 0;
-  std::int64_t layer = 0;  // of each layer, without its norms
+  std::int64_t layer = 0;         // of each layer, without its norms
+  std::int64_t shared_heads = 0;  // of `layer`, the first ones, of key-value heads that ranks share
   std::int64_t layers = 0;
   std::int64_t output_layer = 0;
 
@@ -53,8 +54,9 @@ RankUnits UnitsOf(const LocalDims& dims, const ModelSpec& model, const ParallelP
 
 // Which parameters OwnElements counts.
 struct CountedParameters {
-  bool replicated = true;  // those that all ranks of the tensor group hold alike
-  bool tied_copy = true;   // the last rank's copy of a tied table
+  bool replicated = true;    // those that all ranks of the tensor group hold alike
+  bool shared_heads = true;  // those of key-value heads that ranks share
+  bool tied_copy = true;     // the last rank's copy of a tied table
 };
 
 // Returns the elements, without padding, of the parameters in part `shard` of StateShards(plan) equal parts

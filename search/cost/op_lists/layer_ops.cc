@@ -1,7 +1,9 @@
 #include "search/cost/op_lists/layer_ops.h"
 
 #include <cmath>
+#include <initializer_list>
 #include <stdexcept>
+#include <utility>
 
 #include "search/plan/model_stages.h"
 #include "search/shapes/local_dims.h"
@@ -98,6 +100,33 @@ class OpLister {
       Matmul(Epilogue::kActivationGradient, s.tokens, s.ffn, s.hidden, false);
     }
   }
+  // The projection to q, k and v: one product, or with key-value heads that ranks share, whose weights are
+  // parameters of their own, one for k and v and one for q, beside copies of their columns.
+  void QkvForward() {
+    const auto product = [&](std::int64_t width) {
+      Matmul(model_.qkv_bias ? Epilogue::kBias : Epilogue::kNone, s.tokens, width, s.hidden, model_.qkv_bias);
+    };
+    if (s.kv_replicas == 1) return product(s.qkv);
+    for (const std::int64_t width : {s.qkv - s.attention, s.attention}) {
+      product(width);
+      Rows(OpKind::kCopyColumns, width);
+    }
+  }
+  void TakeQkvParts() {
+    if (s.kv_replicas == 1) return;
+    Rows(OpKind::kCopyColumns, s.qkv - s.attention);
+    Rows(OpKind::kCopyColumns, s.attention);
+  }
+  void QkvWeightGradient(bool accumulate) {
+    GatherHidden();
+    if (s.kv_replicas == 1) return LinearGradient(s.hidden, s.qkv, accumulate, model_.qkv_bias);
+    LinearGradient(s.hidden, s.qkv - s.attention, accumulate, model_.qkv_bias);
+    LinearGradient(s.hidden, s.attention, accumulate, model_.qkv_bias);
+  }
+  void QkvInputGradient() {
+    if (s.kv_replicas == 1) return ReducedProduct(s.qkv, true);
+    ReducedProduct({s.qkv - s.attention, s.attention}, true);
+  }
   // The norms of q and k: of each head, or of all heads, for which the tensor group sums over a token's
   // columns.
   void QkNorm(OpKind of_heads, OpKind sums, OpKind of_all, bool accumulate) {
@@ -152,11 +181,16 @@ class OpLister {
                  tokens * s.hidden);
   }
   void ReduceHidden() { ReduceHidden(s.tokens); }
-  // A product [T, k] x [k, H], or with a transposed second factor, and reduce() of it, in chunks.
-  void ReducedProduct(std::int64_t k, bool tb) {
+  // The sum of products [T, k] x [k, H], or with a transposed second factor, and reduce() of it, in chunks.
+  void ReducedProduct(std::initializer_list<std::int64_t> inner, bool tb) {
     const std::int64_t chunks = TensorChunks(plan_);
+    const auto multiply = [&](std::int64_t rows) {
+      bool accumulate = false;
+      for (const std::int64_t k : inner)
+        Matmul(rows, s.hidden, k, false, tb, std::exchange(accumulate, true));
+    };
     if (chunks == 1) {
-      Matmul(s.tokens, s.hidden, k, false, tb);
+      multiply(s.tokens);
       return ReduceHidden();
     }
     const std::int64_t pieces =
@@ -164,10 +198,11 @@ class OpLister {
     for (std::int64_t i = 0; i < chunks; ++i) {
       const std::int64_t rows = ChunkOfRows(s.rows, chunks, i).Count();
       if (rows == 0) continue;
-      for (std::int64_t piece = 0; piece < pieces; ++piece) Matmul(rows, s.hidden, k, false, tb);
+      for (std::int64_t piece = 0; piece < pieces; ++piece) multiply(rows);
       ReduceHidden(pieces * rows);
     }
   }
+  void ReducedProduct(std::int64_t k, bool tb) { ReducedProduct({k}, tb); }
   void GatherHidden() {
     if (SplitsSequence(plan_)) TensorReduce(OpKind::kAllGather, types.compute, s.tokens * s.hidden);
   }
@@ -232,7 +267,7 @@ class OpLister {
   void LayerForwardHead() {
     PreNormForward();
     GatherHidden();
-    Matmul(model_.qkv_bias ? Epilogue::kBias : Epilogue::kNone, s.tokens, s.qkv, s.hidden, model_.qkv_bias);
+    QkvForward();
     QkNormForward();
     Rope();
     AttentionForward();
@@ -296,9 +331,9 @@ std::vector<OpDesc> LayerBackwardOps(const RunView& run, bool accumulate, bool r
   l.AttentionBackward();
   l.Rope();
   l.QkNormBackward(accumulate);
-  l.GatherHidden();
-  l.LinearGradient(s.hidden, s.qkv, accumulate, run.model.qkv_bias);
-  l.ReducedProduct(s.qkv, true);
+  l.TakeQkvParts();
+  l.QkvWeightGradient(accumulate);
+  l.QkvInputGradient();
   l.PreNormBackward(accumulate || run.model.shared_norm);
   return std::move(l.ops);
 }
@@ -326,7 +361,8 @@ std::vector<OpDesc> LayerInputGradientOps(const RunView& run, bool accumulate, b
   l.AttentionBackward();
   l.Rope();
   l.QkNormBackward(accumulate);
-  l.ReducedProduct(s.qkv, true);
+  l.TakeQkvParts();
+  l.QkvInputGradient();
   l.PreNormBackward(accumulate || run.model.shared_norm);
   if (!in_place) l.OwnRows(OpKind::kResidualAdd);
   return std::move(l.ops);
@@ -347,8 +383,8 @@ std::vector<OpDesc> LayerWeightGradientOps(const RunView& run, bool accumulate) 
   if (!run.model.parallel_residual) scale();
   l.GatherHidden();
   l.LinearGradient(s.attention, s.hidden, accumulate, run.model.attention_out_bias);
-  l.GatherHidden();
-  l.LinearGradient(s.hidden, s.qkv, accumulate, run.model.qkv_bias);
+  l.TakeQkvParts();
+  l.QkvWeightGradient(accumulate);
   return std::move(l.ops);
 }
 

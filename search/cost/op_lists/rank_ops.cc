@@ -1,5 +1,6 @@
 #include "search/cost/op_lists/rank_ops.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "search/cost/memory/rank_units.h"
@@ -32,6 +33,17 @@ class Lister {
                                 : splits_qk_norm_      ? units_.norms - units_.own_head_norms
                                                        : units_.norms;
     return {{CommunicationOp(OpKind::kAllReduceSum, types_.gradients, CommGroup::kTensor, plan_.tp, summed)}};
+  }
+
+  // Of the key-value heads that ranks share: the first ones of a layer's unit, of which part `shard` has
+  // some.
+  std::vector<RepeatedOp> SharedHeads(std::int64_t shard) const {
+    const std::int64_t part = units_.layer / StateShards(plan_);
+    const std::int64_t elements = std::clamp<std::int64_t>(units_.shared_heads - shard * part, 0, part);
+    if (elements == 0) return {};
+    return {{CommunicationOp(OpKind::kAllReduceSum, types_.gradients, CommGroup::kKvReplica,
+                             dims_.kv_replicas, elements),
+             units_.layers}};
   }
 
   // What is not reduced in the computes: of all units, or of the norms alone.
@@ -102,13 +114,15 @@ std::vector<RepeatedOp> IfAny(const OpDesc& op) {
 
 OpDesc ParameterOp(const RunView& run, std::int64_t pipeline_rank, OpKind kind,
                    StateCoordinates coordinates) {
-  const std::int64_t shards = StateShards(run.plan);
+  const std::int64_t shards = StateShards(run.plan), kv_replicas = KvReplicas(run.model, run.plan);
   const bool sums = kind == OpKind::kSumOfSquares;
   std::int64_t elements = 0;
   if (!sums || coordinates.data < shards) {  // of the first replica
     elements = OwnElements(LocalDimsOf(run), run.model, run.plan, PlaceOf(run.plan, pipeline_rank),
                            RankLayers(run.model, run.plan, pipeline_rank), coordinates.data % shards,
-                           {.replicated = !sums || coordinates.tensor == 0, .tied_copy = !sums});
+                           {.replicated = !sums || coordinates.tensor == 0,
+                            .shared_heads = !sums || coordinates.tensor % kv_replicas == 0,
+                            .tied_copy = !sums});
   }
   const Precision& types = run.workload.precision;
   OpDesc op{.kind = kind, .dtype = types.gradients, .dims = {elements}};
@@ -136,7 +150,13 @@ std::vector<RepeatedOp> RankOps(const RunView& run, std::int64_t pipeline_rank, 
       return ops;
     }
     case ActionKind::kSumNormGradients: return lister().NormGradients();
-    case ActionKind::kReduceGradients: return lister().Gradients();
+    case ActionKind::kReduceGradients: {
+      const Lister ops = lister();
+      std::vector<RepeatedOp> all = ops.Gradients();
+      const std::vector<RepeatedOp> shared = ops.SharedHeads(coordinates.data % StateShards(run.plan));
+      all.insert(all.end(), shared.begin(), shared.end());
+      return all;
+    }
     case ActionKind::kSumTiedEmbedding: {
       const Lister ops = lister();
       const auto [first, last] = ops.place();

@@ -25,14 +25,16 @@ struct StateCoordinates {
 };
 
 // Returns the ops of an action of the whole rank (IsMicrobatch is false). Throws std::logic_error for others.
-// The sum of squares and AdamW depend on the coordinates (ParameterOp).
+// The sum of squares and AdamW depend on the coordinates (ParameterOp), and so do the sums of key-value heads
+// that ranks share, of which data coordinate 0 has the most.
 std::vector<RepeatedOp> RankOps(const RunView& run, std::int64_t pipeline_rank, ActionKind kind,
                                 StateCoordinates coordinates = {});
 
 // Returns the op over all parameters whose states the rank has, over all its stages: kAdamW or kSumOfSquares,
 // with 0 elements if there are none, and then it is not issued. kSumOfSquares counts each parameter of the
 // model on one rank: it leaves out the last pipeline rank's copy of a tied table, replicated parameters at
-// tensor coordinates other than 0, and everything on replicas other than the first.
+// tensor coordinates other than 0, shared heads on ranks other than the first of those that share them, and
+// everything on replicas other than the first.
 OpDesc ParameterOp(const RunView& run, std::int64_t pipeline_rank, OpKind kind,
                    StateCoordinates coordinates = {});
 

@@ -119,7 +119,7 @@ double ClusterOpTimes::Seconds(const OpDesc& op, const ParallelPlan& plan) const
   }
   if (!IsCommunication(op.kind)) return MinBytes(op) / device_.bytes_per_s + overhead_s_;
   if (op.group_size <= 1) return 0;
-  const double seconds = CommunicationSeconds(op, SpanOf(op.group, plan, gpus_per_node_), links_);
+  const double seconds = CommunicationSeconds(op, SpanOf(op, plan, gpus_per_node_), links_);
   return (IsDataGroup(op.group) ? data_exposed_ * seconds : seconds) + overhead_s_;
 }
 

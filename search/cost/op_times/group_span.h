@@ -17,10 +17,10 @@ struct GroupSpan {
   std::int64_t nodes = 1;    // nodes that the group spans; 1: all members share one
 };
 
-// Returns the span of the worst placed group of that kind of a mesh, or of a plan's: the fewest members in a
-// node and the most nodes of any such group, exact for every layout. kPipeline: two neighbours; if any
-// boundary between stages crosses nodes, all are assumed to.
+// Returns the span of the worst placed group of that kind of a mesh, or of an op's under a plan: the fewest
+// members in a node and the most nodes of any such group, exact for every layout. kPipeline: two neighbours;
+// if any boundary between stages crosses nodes, all are assumed to.
 GroupSpan SpanOf(CommGroup group, const RankMesh& mesh, std::int64_t gpus_per_node);
-GroupSpan SpanOf(CommGroup group, const ParallelPlan& plan, std::int64_t gpus_per_node);
+GroupSpan SpanOf(const OpDesc& op, const ParallelPlan& plan, std::int64_t gpus_per_node);
 
 }  // namespace autocfg

@@ -16,7 +16,7 @@ absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> MeasuredOnLinks::Create(O
 double MeasuredOnLinks::Seconds(const OpDesc& op, const ParallelPlan& plan) const {
   if (!IsCommunication(op.kind)) return measured_.Seconds(op, plan);
   if (op.group_size <= 1) return 0;
-  const GroupSpan span = SpanOf(op.group, plan, gpus_per_node_);
+  const GroupSpan span = SpanOf(op, plan, gpus_per_node_);
   if (span.nodes == 1 && measured_.MeasuredInGroup(op)) return measured_.Seconds(op);
   return CommunicationSeconds(op, span, links_);
 }

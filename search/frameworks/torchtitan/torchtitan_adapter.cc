@@ -6,6 +6,7 @@ namespace autocfg {
 namespace {
 
 constexpr LegalityRule kTorchtitanRules[] = {
+    kWholeKvHeads,
     {kCannot, "schedule", kReads<"pp", "schedule">,
      [](const PlanCase& c) { return SplitsDepth(c.plan) && c.plan.schedule == Schedule::kZeroBubbleH1; },
      [](const PlanCase& c) { return SaysSchedule(c, "gpipe, 1f1b and interleaved"); }},

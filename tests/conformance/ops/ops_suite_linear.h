@@ -73,6 +73,31 @@ TEST_P(OpsSuite, Scale) {
   }
 }
 
+// Also of columns in whole packs, at places that are and are not.
+TEST_P(OpsSuite, CopiesColumns) {
+  struct Case {
+    std::int64_t rows, width, wide, first;
+  };
+  for (const auto& [rows, width, wide, first] :
+       {Case{1, 1, 1, 0}, {7, 5, 9, 4}, {29, 64, 128, 64}, {29, 64, 131, 64}, {17, 32, 96, 3}}) {
+    const Values narrow = Random(rows * width, 1), all = Random(rows * wide, 2);
+    Values taken, put = all;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto at = all.begin() + r * wide + first;
+      taken.insert(taken.end(), at, at + width);
+      std::copy_n(narrow.begin() + r * width, width, put.begin() + r * wide + first);
+    }
+    const Tensor narrow_ = dev_.Put({rows, width}, narrow), all_ = dev_.Put({rows, wide}, all);
+    const Tensor taken_ = dev_.New({rows, width});
+    ops_.TakeColumns(all_, first, taken_, stream_);
+    Near(taken_, taken, "taken");
+    Near(all_, all, "read");
+    ops_.PutColumns(narrow_, all_, first, stream_);
+    Near(all_, put, "put");
+    Near(narrow_, narrow, "read");
+  }
+}
+
 TEST_P(OpsSuite, Fill) {
   for (const DType type : {dev_.type, dev_.wide_type, DType::kF64}) {
     for (const Shape& shape : {Shape{1}, Shape{3, 5}, Shape{2, 3, 4, 5}}) {

@@ -249,7 +249,7 @@ TEST(SpanOf, MatchesEveryRanksPlacement) {
           for (const CommGroup group : {CommGroup::kTensor, CommGroup::kData, CommGroup::kPipeline,
                                         CommGroup::kWorld, CommGroup::kEmbedding}) {
             const GroupSpan placed = PlacedSpan(mesh, group, per_node);
-            ExpectPlaced(SpanOf(group, plan, per_node), placed,
+            ExpectPlaced(SpanOf(group, mesh, per_node), placed,
                          testing::Message() << Name(group) << " tp=" << tp << " dp=" << dp << " pp=" << pp
                                             << " of " << per_node);
             spread += placed.nodes > 1 ? 1 : 0;
@@ -278,14 +278,27 @@ TEST(SpanOf, LargerNodesAreNotSlower) {
   EXPECT_LT(seconds(9, 16), seconds(18, 8));
 }
 
+// Pairs of ranks that share key-value heads stay within a node, and threes do not.
+TEST(SpanOf, RanksThatShareKeyValueHeads) {
+  const ParallelPlan plan{{.tp = 12, .dp = 2}};
+  const auto span = [&](int size) {
+    return SpanOf(Collective(OpKind::kAllReduceSum, CommGroup::kKvReplica, size, 1), plan, 4);
+  };
+  EXPECT_EQ(span(2).nodes, 1);
+  EXPECT_EQ(span(3).nodes, 2);
+  EXPECT_EQ(span(3).size, 3);
+}
+
 // Takes constant time for any number of ranks and any node size. Nodes of 1,000,003 begin 4, 1, 5, ... ranks
 // into a group of 7. The second of two blocks of 7 million begins 21 ranks before the end of a node.
 TEST(SpanOf, ManyRanks) {
   const std::int64_t million = 1'000'000, per_node = million + 3;
-  const GroupSpan tensor = SpanOf(CommGroup::kTensor, {{.tp = 7, .dp = million}}, per_node);
+  const GroupSpan tensor =
+      SpanOf(CommGroup::kTensor, RankMesh(ParallelPlan{{.tp = 7, .dp = million}}), per_node);
   EXPECT_EQ(tensor.in_node, 1);
   EXPECT_EQ(tensor.nodes, 2);
-  const GroupSpan data = SpanOf(CommGroup::kData, {{.tp = 7, .pp = 2, .dp = million}}, per_node);
+  const GroupSpan data =
+      SpanOf(CommGroup::kData, RankMesh(ParallelPlan{{.tp = 7, .pp = 2, .dp = million}}), per_node);
   EXPECT_EQ(data.in_node, 3);
   EXPECT_EQ(data.nodes, 8);
 }

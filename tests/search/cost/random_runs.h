@@ -47,6 +47,7 @@ class RandomRuns {
         messages_(seed + 2),
         states_(seed + 3),
         features_(seed + 4),
+        shared_heads_(seed + 5),
         limits_(std::move(limits)) {
     for (int i = 0; i < kPositionCount; ++i) {
       const ModelSpec model{.position = static_cast<Position>(i)};
@@ -83,6 +84,7 @@ class RandomRuns {
       model.norm_placement = NormPlacement::kPre;
     }
     if (limits_.equal_layers) model.no_rope_layer_interval = 0;
+    ShareKvHeads(model, tp, shared_heads_);
     return model;
   }
 
@@ -153,7 +155,7 @@ class RandomRuns {
 
   std::mt19937_64 random_;
   // Of options and values that were added later: the other choices stay as they were.
-  std::mt19937_64 flags_, split_backwards_, messages_, states_, features_;
+  std::mt19937_64 flags_, split_backwards_, messages_, states_, features_, shared_heads_;
   RunLimits limits_;
   std::vector<Position> positions_;  // those that the runs may have
   std::vector<Schedule> schedules_ = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};

@@ -98,7 +98,13 @@ TEST(Legality, EachReason) {
   EXPECT_EQ(Why("tp=8"),
             "heads_not_divisible: 12 heads are not divisible by tp=8; give a tp that divides 12");
   EXPECT_EQ(Why("tp=3"),
-            "kv_heads_not_divisible: 4 kv heads are not divisible by tp=3; give a tp that divides 4");
+            "kv_heads_not_divisible: 4 kv heads are not divisible by tp=3; give a tp that divides 4 or is a "
+            "multiple of it");
+  EXPECT_EQ(Why("tp=12"), "") << "3 ranks share a kv head";
+  ModelSpec norms_over_heads = Model();
+  norms_over_heads.qk_norm = QkNorm::kFull;
+  EXPECT_EQ(Why("tp=12", 64, norms_over_heads),
+            "kv_heads_not_divisible: 4 kv heads are not divisible by tp=12; give a tp that divides 4");
   ModelSpec odd = Model();
   odd.ffn_hidden = 30;
   EXPECT_EQ(Why("tp=4", 64, odd),

@@ -188,6 +188,17 @@ TEST(RankMesh, GroupsSpanAllAxesThatSplitTheSame) {
   expect_stride(CommGroup::kWorld, 48, 1);
 }
 
+// Of 4 ranks that split layers, two in a row hold the same key-value heads.
+TEST(RankMesh, RanksThatShareKeyValueHeadsAreInARow) {
+  const RankMesh mesh(ParallelPlan{{.tp = 4, .pp = 2, .dp = 2}}, 2);
+  EXPECT_THAT(mesh.Group(4, CommGroup::kKvReplica), ElementsAre(4, 5));
+  EXPECT_THAT(mesh.Group(15, CommGroup::kKvReplica), ElementsAre(14, 15));
+  EXPECT_THAT(mesh.Group(4, CommGroup::kTensor), ElementsAre(4, 5, 6, 7));
+  EXPECT_EQ(mesh.StrideOf(CommGroup::kKvReplica).size, 2);
+  EXPECT_EQ(mesh.StrideOf(CommGroup::kKvReplica).apart, 1);
+  EXPECT_THAT(RankMesh(ParallelPlan{{.tp = 4}}).Group(2, CommGroup::kKvReplica), ElementsAre(2));
+}
+
 TEST(Mesh, CountsRanksBySetsOfAxes) {
   constexpr MeshOptions mesh{.tp = 2, .pp = 3, .dp = 5};
   static_assert(RankCount(mesh) == 30);

@@ -239,6 +239,20 @@ TEST(ValidateProgram, NormsOfHeadsAreSummedByAllRanksOfATensorGroup) {
               AllOf(HasSubstr("rank 1"), HasSubstr("NORMS is missing, but rank 0 has it")));
 }
 
+// Ranks that share key-value heads sum the gradients of those, without any data-parallel group.
+TEST(ValidateProgram, SumsGradientsOfSharedHeadsOnAllRanksOrNone) {
+  const ModelSpec model{.layers = 1, .heads = 4, .kv_heads = 1};
+  const Workload workload{.global_batch = 2};
+  const ParallelPlan plan{{.tp = 2}};
+  Program program = Lower({model, workload, plan});
+  EXPECT_TRUE(ValidateProgram(program).ok()) << ValidateProgram(program);
+  ModelSpec two = model;
+  two.kv_heads = 2;
+  program.ranks[1] = Lower({two, workload, plan}).ranks[1];
+  EXPECT_THAT(std::string(ValidateProgram(program).message()),
+              AllOf(HasSubstr("rank 1"), HasSubstr("REDUCE is missing, but rank 0 has it")));
+}
+
 // Three stages, four microbatches. The last rank runs 2F0 2I0 2F1 2I1 2F2 2I2 2W0 2F3 2I3 2W1 2W2 2W3.
 class BrokenZeroBubbleProgram : public ::testing::TestWithParam<Break> {};
 

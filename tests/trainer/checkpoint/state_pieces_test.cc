@@ -188,6 +188,8 @@ TEST_F(PiecesOfFile, AreRefusedIfTheyCannotBe) {
       [](auto& p) {
         p["parts"] = {-2, 8};
       },
+      [](auto& p) { p["first_column"] = 1; },
+      [](auto& p) { p["first_column"] = -1; },
       [](auto& p) { p["shard"] = 2; },
       [](auto& p) { p["shard"] = -1; },
       [](auto& p) { p["shards"] = 0; },

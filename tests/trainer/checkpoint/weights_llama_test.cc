@@ -141,6 +141,13 @@ TEST_F(SavedWeights, SavesMixedModelsUnderLlamaNames) {
   c.lr.lr = c.lr.min_lr = 0;
   c.plan = {{.pp = 2, .dp = 2}};
   EXPECT_EQ(test::RunAsThreads(c).weights, saved);
+  // All ranks of the tensor group share the key-value head, whose parameters are beside those of q.
+  for (const std::int64_t zero : {0, 3}) {
+    c.plan = {{.tp = 4, .dp = 2}};
+    c.plan.zero_stage = zero;
+    EXPECT_EQ(TrainAndSave(c, "b.safetensors").weights, saved) << "zero=" << zero;
+    EXPECT_EQ(Rewriter(Path("b.safetensors")).data, Rewriter(Path("a.safetensors")).data) << "zero=" << zero;
+  }
 }
 
 TEST_F(SavedWeights, AcceptsLlamaNamesWithoutPrefixAndIgnoresRotaryBuffers) {
