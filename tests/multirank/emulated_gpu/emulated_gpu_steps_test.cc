@@ -33,6 +33,15 @@ TrainConfig NormedTokens(const char* precision) {
   return c;
 }
 
+// One key-value head, which ranks share.
+TrainConfig SharedHeads(const char* precision) {
+  TrainConfig c = Llama(precision);
+  c.model.kv_heads = 1;
+  c.model.qk_norm = QkNorm::kHead;
+  SetBiases(c.model, true);
+  return c;
+}
+
 // ALiBi with heads that are no power of two, and another scale of the scores.
 TrainConfig Alibi(const char* precision) {
   TrainConfig c = Gpt2(precision);
@@ -113,9 +122,13 @@ std::string NameOf(const ::testing::TestParamInfo<Model>& info) { return info.pa
 
 const Model kCommonModels[] = {{"Gpt2", &Gpt2}, {"Llama", &Llama}};
 // What few models have.
-const Model kOtherModels[] = {
-    {"NormedHeads", &NormedHeads},         {"NormedTokens", &NormedTokens},   {"Alibi", &Alibi},
-    {"ScaledResiduals", &ScaledResiduals}, {"NormedOutputs", &NormedOutputs}, {"NormedEnds", &NormedEnds}};
+const Model kOtherModels[] = {{"NormedHeads", &NormedHeads},
+                              {"NormedTokens", &NormedTokens},
+                              {"SharedHeads", &SharedHeads},
+                              {"Alibi", &Alibi},
+                              {"ScaledResiduals", &ScaledResiduals},
+                              {"NormedOutputs", &NormedOutputs},
+                              {"NormedEnds", &NormedEnds}};
 
 class EmulatedGpuModels : public EmulatedGpu, public ::testing::WithParamInterface<Model> {
  protected:
