@@ -201,7 +201,7 @@ void Rope(benchmark::State& state) {
   Bench b;
   const auto qkv = b.Add({B, S, 3 * N * D});
   b.Commit();
-  for (auto _ : state) b.ops().Rope(b(qkv), 2 * N, D, D, 1e4, false, b.stream());
+  for (auto _ : state) b.ops().Rope(b(qkv), 2 * N, D, D, {1e4}, false, b.stream());
   Bytes(state, 2 * T * 2 * N * D);
 }
 BENCHMARK(Rope)->Unit(benchmark::kMicrosecond);

@@ -180,9 +180,17 @@ void RequireRotation(OpCall& call) {
     Fail(op.kind,
          fmt::format("cannot rotate {} heads of {} elements in rows of {}", heads, head_dim, qkv.shape[2]));
   }
-  const double theta = call.args.theta;
-  if (!(theta > 0) || !std::isfinite(theta))
-    Fail(op.kind, fmt::format("theta is {}; it must be positive", theta));
+  const RotaryFrequencies& frequencies = *call.args.frequencies;
+  const auto require_positive = [&op](std::string_view name, double number) {
+    if (!(number > 0) || !std::isfinite(number))
+      Fail(op.kind, fmt::format("{} is {}; it must be positive", name, number));
+  };
+  require_positive("theta", frequencies.theta);
+  require_positive("factor", frequencies.factor);
+  const auto scales = static_cast<std::int64_t>(frequencies.scales.size());
+  if (scales != 0 && scales != rotary_dims / 2)
+    Fail(op.kind, fmt::format("there are {} scales for {} frequencies", scales, rotary_dims / 2));
+  for (const double scale : frequencies.scales) require_positive("a scale", scale);
   op.dims[0] = qkv.shape[0] * qkv.shape[1];
 }
 

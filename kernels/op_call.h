@@ -13,6 +13,7 @@
 #include "kernels/attention_form.h"
 #include "kernels/tensor.h"
 #include "search/ops/op_desc.h"
+#include "search/ops/rotary_frequencies.h"
 
 namespace autocfg {
 
@@ -50,7 +51,6 @@ struct OpArgs {
   double eps = 0;
   double factor = 1;  // Scale
   double scale = 1;   // of the gradient of a cross-entropy
-  double theta = 0;
   double value = 0;
   bool add_to_dx = false;
   bool inverse = false;  // Rope: back; columns: from the narrow matrix to the wide one
@@ -59,6 +59,7 @@ struct OpArgs {
   std::int64_t vocab_start = 0;
   std::int64_t seq_len = 0, first = 0;  // PositionForward; columns
   AttentionForm form{};
+  const RotaryFrequencies* frequencies = nullptr;  // Rope
 };
 
 struct OpCall {

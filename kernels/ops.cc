@@ -179,10 +179,10 @@ void Ops::QkNormBackward(const Tensor& dqkv, std::int64_t heads, std::int64_t kv
 }
 
 void Ops::Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
-               double theta, bool inverse, Stream& stream) {
+               const RotaryFrequencies& frequencies, bool inverse, Stream& stream) {
   Issue({.desc = {.kind = OpKind::kRope, .dims = {0, heads_turned, head_dim, rotary_dims}},
          .operands = {&qkv},
-         .args = {.theta = theta, .inverse = inverse}},
+         .args = {.inverse = inverse, .frequencies = &frequencies}},
         stream);
 }
 

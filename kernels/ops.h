@@ -127,11 +127,12 @@ class Ops {
 
   // Rotary position embedding (Su et al. 2021), in place, of the first heads_turned * head_dim columns of
   // each row of qkv[B,S,Q]. The first r = rotary_dims dims of each head are rotated, the others stay
-  // unchanged. They are rotated in halves, as Hugging Face does: the elements (i, i + r/2) by the angle
-  // s * theta^(-2i/r), where s is the position in the sequence. `inverse` rotates back, which is also the
-  // gradient (a rotation's inverse is its transpose). r is even, from 2 to head_dim.
+  // unchanged. They are rotated in halves, as Hugging Face does: the elements (i, i + r/2) by the angle that
+  // `frequencies` gives for pair i at position s of the sequence. All r are then multiplied by its factor.
+  // `inverse` rotates back and multiplies likewise, which is the gradient (a rotation's transpose is its
+  // inverse). r is even, from 2 to head_dim.
   void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, std::int64_t rotary_dims,
-            double theta, bool inverse, Stream& stream);
+            const RotaryFrequencies& frequencies, bool inverse, Stream& stream);
 
   // Causal attention. `form` says how many heads there are, and what the scores are. For each token,
   // qkv[B,S,Q] holds q of all N heads, then k of the G key-value heads, then their v. Head h uses key-value

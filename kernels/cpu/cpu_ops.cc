@@ -238,7 +238,7 @@ void Rope(const OpCall& call) {
   const OpDesc& op = call.desc;
   const auto [qkv] = call.Operands<1>();
   const cpu::RopeShape shape{qkv.shape[0], qkv.shape[1], qkv.shape[2], op.dims[1], op.dims[2], op.dims[3]};
-  cpu::Rope(shape, call.args.theta, call.args.inverse, qkv.As<T>());
+  cpu::Rope(shape, *call.args.frequencies, call.args.inverse, qkv.As<T>());
 }
 
 template <typename T>

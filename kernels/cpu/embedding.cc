@@ -17,16 +17,16 @@ void AddTo(std::int64_t n, T* y, const T* x) {
 constexpr std::int64_t kPairs = 64;    // pairs whose angles are kept at a time: one head of 128
 constexpr std::int64_t kRestart = 16;  // positions between exact sines
 
-// Computes sine and cosine of position * frequency for up to kPairs frequencies, in double precision,
-// position by position. Values are exact at every kRestart-th position; the addition theorem gives those in
-// between. The error is below 1e-14.
+// Computes sine and cosine of position * frequency, times the factor, for up to kPairs frequencies, in double
+// precision, position by position. Values are exact at every kRestart-th position; the addition theorem gives
+// those in between. The error is below 1e-14.
 class Angles {
  public:
-  Angles(std::int64_t first_pair, std::int64_t pairs, std::int64_t rotary_dims, double theta)
-      : pairs_(pairs) {
+  Angles(std::int64_t first_pair, std::int64_t pairs, std::int64_t rotary_dims,
+         const RotaryFrequencies& frequencies)
+      : pairs_(pairs), factor_(frequencies.factor) {
     for (std::int64_t i = 0; i < pairs; ++i) {
-      frequency_[i] =
-          std::pow(theta, -2.0 * static_cast<double>(first_pair + i) / static_cast<double>(rotary_dims));
+      frequency_[i] = frequencies.At(first_pair + i, rotary_dims);
       step_cos_[i] = std::cos(frequency_[i]);
       step_sin_[i] = std::sin(frequency_[i]);
     }
@@ -49,16 +49,17 @@ class Angles {
         cos_[i] = c;
       }
     }
-    const double sign = inverse ? -1 : 1;
+    const double of_cosine = factor_, of_sine = inverse ? -factor_ : factor_;
 #pragma omp simd
     for (std::int64_t i = 0; i < pairs_; ++i) {
-      cosine[i] = static_cast<T>(cos_[i]);
-      sine[i] = static_cast<T>(sign * sin_[i]);
+      cosine[i] = static_cast<T>(of_cosine * cos_[i]);
+      sine[i] = static_cast<T>(of_sine * sin_[i]);
     }
   }
 
  private:
   const std::int64_t pairs_;
+  const double factor_;
   double frequency_[kPairs], step_cos_[kPairs], step_sin_[kPairs], cos_[kPairs], sin_[kPairs];
 };
 
@@ -101,12 +102,12 @@ void PositionBackward(std::int64_t batch, std::int64_t seq_len, std::int64_t wid
 }
 
 template <typename T>
-void Rope(const RopeShape& shape, double theta, bool inverse, T* qkv) {
+void Rope(const RopeShape& shape, const RotaryFrequencies& frequencies, bool inverse, T* qkv) {
   const std::int64_t half = shape.rotary_dims / 2;
   T cosine[kPairs], sine[kPairs];
   for (std::int64_t first = 0; first < half; first += kPairs) {
     const std::int64_t pairs = std::min(kPairs, half - first);
-    Angles angles(first, pairs, shape.rotary_dims, theta);
+    Angles angles(first, pairs, shape.rotary_dims, frequencies);
     for (std::int64_t s = 0; s < shape.seq_len; ++s) {
       angles.At(s, inverse, cosine, sine);
       for (std::int64_t b = 0; b < shape.batch; ++b) {
@@ -137,7 +138,7 @@ template void PositionForward(const TokenRows&, std::int64_t, std::int64_t, floa
 template void PositionForward(const TokenRows&, std::int64_t, std::int64_t, double*, const double*);
 template void PositionBackward(std::int64_t, std::int64_t, std::int64_t, const float*, float*);
 template void PositionBackward(std::int64_t, std::int64_t, std::int64_t, const double*, double*);
-template void Rope(const RopeShape&, double, bool, float*);
-template void Rope(const RopeShape&, double, bool, double*);
+template void Rope(const RopeShape&, const RotaryFrequencies&, bool, float*);
+template void Rope(const RopeShape&, const RotaryFrequencies&, bool, double*);
 
 }  // namespace autocfg::cpu

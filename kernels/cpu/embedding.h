@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "search/ops/rotary_frequencies.h"
+
 namespace autocfg::cpu {
 
 // out[rows, width] = row tokens[t] - start of table[vocab, width]. Tokens outside [start, start + vocab)
@@ -35,9 +37,9 @@ struct RopeShape {
   std::int64_t rotary_dims;            // of a head: its first ones, which are rotated
 };
 
-// Rotates qkv[batch, seq_len, width] in place by the positions, or back. Angles and their sines are computed
-// in double and rounded to T.
+// Rotates qkv[batch, seq_len, width] in place by the positions, or back. Angles, their sines and the factor's
+// products with them are computed in double and rounded to T.
 template <typename T>
-void Rope(const RopeShape& shape, double theta, bool inverse, T* qkv);
+void Rope(const RopeShape& shape, const RotaryFrequencies& frequencies, bool inverse, T* qkv);
 
 }  // namespace autocfg::cpu

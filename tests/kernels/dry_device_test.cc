@@ -66,8 +66,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->Scale(x, 2, x, s);
   ops->TakeColumns(heads, 30, of_rows, s);
   ops->PutColumns(of_rows, heads, 0, s);
-  ops->Rope(qkv, 2, 4, 2, 1e4, false, s);
-  ops->Rope(qkv, 4, 2, 2, 1e4, true, s);
+  ops->Rope(qkv, 2, 4, 2, {1e4}, false, s);
+  ops->Rope(qkv, 4, 2, 2, {1e4}, true, s);
   ops->AttentionForward(qkv, {4, 4}, out, lse, work, s);
   ops->AttentionBackward(qkv, {4, 4}, out, lse, out, qkv, work, s);
   ops->AttentionForward(grouped, {4, 2}, out, lse, work, s);
@@ -187,7 +187,7 @@ TEST(DryOps, AcceptsMixedPrecision) {
   ops->RmsNormBackward(half({6, 4}), half({6, 4}), half({4}), statistic, half({6, 4}), true,
                        Make({4}, DType::kF32), true, *stream);
   ops->ActivationForward(Activation::kSwiGlu, half({6, 4}), {}, half({6, 2}), *stream);
-  ops->Rope(half({2, 3, 8}), 2, 4, 4, 1e4, false, *stream);
+  ops->Rope(half({2, 3, 8}), 2, 4, 4, {1e4}, false, *stream);
   ops->AttentionForward(half({2, 3, 8}), {2, 1}, half({2, 3, 4}), Make({2, 2, 3}, DType::kF32),
                         Make({AttentionWorkspaceElements(3, 2)}, DType::kF32), *stream);
   ops->UnfusedAttentionForward(half({2, 3, 8}), {2, 1}, half({2, 2, 3, 3}), half({2, 3, 4}), *stream);

@@ -84,7 +84,8 @@ struct TableCall {
       if (!given) call.desc.dims[i] = 0;
     }
     call.args.valid = call.args.seq_len = 1;
-    call.args.theta = 1;
+    const RotaryFrequencies frequencies{1};
+    call.args.frequencies = &frequencies;
     for (std::size_t i = 0; i < tensors.size(); ++i) call.operands[i] = &tensors[i];
     AdamWTensor updated;
     AdamWParams params;
@@ -254,15 +255,23 @@ TEST_F(OpCallTest, NumbersAreInTheirRange) {
           "qk_norm_backward");
   const Tensor qkv = T({2, 3, 12});
   const auto rope = [&](std::int64_t heads, std::int64_t dim, std::int64_t rotary, double theta) {
-    return [=, this] { ops_.Rope(qkv, heads, dim, rotary, theta, false, s_); };
+    return [=, this] { ops_.Rope(qkv, heads, dim, rotary, {theta}, false, s_); };
   };
+  const auto scaled = [&](const RotaryFrequencies& frequencies) {
+    return [=, this] { ops_.Rope(qkv, 2, 4, 4, frequencies, false, s_); };
+  };
+  EXPECT_NO_THROW(scaled({1e4, {1, 0.5}, 1.2})());
+  for (const RotaryFrequencies& bad :
+       {RotaryFrequencies{1e4, {1}}, RotaryFrequencies{1e4, {1, 1, 1}}, RotaryFrequencies{1e4, {1, 0}},
+        RotaryFrequencies{1e4, {1, kNan}}, RotaryFrequencies{1e4, {}, 0}, RotaryFrequencies{1e4, {}, kNan}})
+    Refused(scaled(bad), "rope");
   for (const auto& good : {rope(2, 4, 4, 1e4), rope(3, 4, 4, 1e4), rope(2, 4, 2, 1e4), rope(4, 3, 2, 1e4)})
     EXPECT_NO_THROW(good());
   for (const auto& bad : {rope(4, 4, 4, 1e4), rope(0, 4, 4, 1e4), rope(2, 3, 3, 1e4), rope(2, 0, 0, 1e4),
                           rope(2, 4, 4, 0), rope(2, 4, 4, kInfinity), rope(2, 4, 3, 1e4), rope(2, 4, 6, 1e4),
                           rope(2, 4, 0, 1e4), rope(2, 4, -2, 1e4)})
     Refused(bad, "rope");
-  Refused([&] { ops_.Rope(T({6, 12}), 2, 4, 4, 1e4, false, s_); }, "rope");
+  Refused([&] { ops_.Rope(T({6, 12}), 2, 4, 4, {1e4}, false, s_); }, "rope");
 }
 
 TEST_F(OpCallTest, RowsDivideIntoHeads) {

@@ -194,6 +194,10 @@ class RemoteOps final : public Ops {
     for (const AdamWTensor& t : call.updated)
       late->updated.push_back(
           {real(t.param), real(t.grad), real(t.master), real(t.m), real(t.v), t.weight_decay});
+    if (call.args.frequencies != nullptr) {
+      late->frequencies = *call.args.frequencies;
+      late->call.args.frequencies = &late->frequencies;
+    }
     late->call.summed = late->summed;
     late->call.updated = late->updated;
     if (call.adamw != nullptr) {
@@ -228,6 +232,7 @@ class RemoteOps final : public Ops {
     std::vector<Tensor> summed{};
     std::vector<AdamWTensor> updated{};
     AdamWParams adamw{};
+    RotaryFrequencies frequencies{};
   };
 
   RemoteDevice& device_;

@@ -46,9 +46,10 @@ void CheckForm(const OpDesc& op) {
 
 // The op takes as long with other numbers.
 OpArgs ArgsOf(const OpDesc& op) {
+  static const RotaryFrequencies frequencies{.theta = 1e4};
   // Sums that become 1/sqrt(sum / width + eps) converge with the eps of the norms of all queries and keys.
-  OpArgs args{
-      .eps = op.kind == OpKind::kQkNormForward ? 1 : 1e-5, .factor = 0.5, .theta = 1e4, .add_to_dx = true};
+  OpArgs args{.eps = op.kind == OpKind::kQkNormForward ? 1 : 1e-5, .factor = 0.5, .add_to_dx = true};
+  args.frequencies = &frequencies;
   args.valid = op.dims[1];
   args.seq_len = op.dims[0];
   // The slopes of a model that has these heads alone.

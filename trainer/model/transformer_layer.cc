@@ -33,6 +33,7 @@ TransformerLayer::TransformerLayer(const RankShape& shape, MemoryLayout& layout,
     : shape_(shape),
       workspace_(layout.workspace()),
       rotates_(Rotates(shape.model, layer)),
+      frequencies_{shape.model.rope_theta},
       norm_1_(shape, layout.Find(Kind::kNorm1Weight, layer), layout.Find(Kind::kNorm1Bias, layer)),
       c_attn_(layout, layer),
       q_norm_(layout.Find(Kind::kQueryNormWeight, layer)),
@@ -89,7 +90,7 @@ void TransformerLayer::QkNormBackward(const Execution& run, const LayerActivatio
 void TransformerLayer::Rope(const Execution& run, const Tensor& qkv, bool inverse) const {
   if (!rotates_) return;
   run.ops.Rope(BySequence(qkv), shape_.heads + shape_.kv_heads, shape_.head_dim, RotaryDims(shape_.model),
-               shape_.model.rope_theta, inverse, run.stream);
+               frequencies_, inverse, run.stream);
 }
 
 void TransformerLayer::AttentionForward(const Execution& run, const LayerActivations& a) const {

@@ -4,6 +4,7 @@
 // ops in order. Holds views only; one rank, one thread.
 #pragma once
 
+#include "search/ops/rotary_frequencies.h"
 #include "trainer/layout/memory_layout.h"
 #include "trainer/model/norm.h"
 #include "trainer/model/qkv_projection.h"
@@ -101,6 +102,7 @@ class TransformerLayer {
   const RankShape& shape_;
   Workspace& workspace_;
   const bool rotates_;
+  const RotaryFrequencies frequencies_;
   NormLayer norm_1_;
   QkvProjection c_attn_;
   Weight q_norm_, k_norm_;  // absent without norms of q and k

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "kernels/cuda/kernels/embedding.h"
 #include "kernels/cuda/kernels/token_sort.h"
@@ -117,22 +118,36 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 constexpr int kRopeThreads = 256;
 constexpr int kRopeAtOnce = 2;  // pairs of accesses that a thread has in flight
 
-// Rotates element i of a head, together with element i + half, by the angle position * theta^(-i / half).
-template <typename T, int N>
-__global__ void __launch_bounds__(kRopeThreads)
-    RopeKernel(RopeShape shape, double log2_theta, float sign, T* qkv) {
+// What multiplies the frequencies, and the cosines and sines.
+struct NoScales {
+  __device__ double OfFrequency(int /*pair*/) const { return 1; }
+  __device__ float OfSines() const { return 1; }
+};
+struct RopeScales {
+  double scales[kMostRopeScales];
+  float factor;
+  __device__ double OfFrequency(int pair) const { return scales[pair]; }
+  __device__ float OfSines() const { return factor; }
+};
+
+// Rotates element i of a head, together with element i + half, by the angle position * theta^(-i / half),
+// scaled.
+template <typename T, int N, typename Scales>
+__global__ void __launch_bounds__(kRopeThreads) RopeKernel(RopeShape shape, double log2_theta, float sign,
+                                                           T* qkv, const __grid_constant__ Scales scales) {
   const int half = static_cast<int>(shape.rotary_dims / 2);
   float* cosines = reinterpret_cast<float*>(SharedMemory());
   float* sines = cosines + half;
   const double position = static_cast<double>(blockIdx.x);
   for (int i = static_cast<int>(threadIdx.x); i < half; i += kRopeThreads) {
     constexpr double kByPi = 0.318309886183790671538;
-    const double turns = position * exp2(-log2_theta * i / half) * kByPi;  // in half turns
+    const double frequency = exp2(-log2_theta * i / half) * scales.OfFrequency(i);
+    const double turns = position * frequency * kByPi;  // in half turns
     const double rest = turns - 2.0 * rint(0.5 * turns);
     float sine, cosine;
     sincospif(static_cast<float>(rest), &sine, &cosine);
-    cosines[i] = cosine;
-    sines[i] = sign * sine;
+    cosines[i] = scales.OfSines() * cosine;
+    sines[i] = sign * scales.OfSines() * sine;
   }
   __syncthreads();
   T* row = qkv + (blockIdx.y * shape.seq_len + blockIdx.x) * shape.width;
@@ -162,6 +177,23 @@ __global__ void __launch_bounds__(kRopeThreads)
       Store(row + head * shape.head_dim + i, PackOf<T>(low));
       Store(row + head * shape.head_dim + i + half, PackOf<T>(high));
     }
+  }
+}
+
+template <typename T, typename Scales>
+void LaunchRope(const RopeShape& shape, double theta, const Scales& scales, bool inverse, T* qkv,
+                cudaStream_t stream) {
+  const LaunchShape launch{dim3(static_cast<unsigned>(shape.seq_len), static_cast<unsigned>(shape.batch)),
+                           dim3(kRopeThreads), static_cast<std::size_t>(shape.rotary_dims) * sizeof(float)};
+  const auto start = [&]<int N>() {
+    Launch(RopeKernel<T, N, Scales>, launch, stream, shape, std::log2(theta), inverse ? -1.0f : 1.0f, qkv,
+           scales);
+  };
+  if (InPacks<T>(shape.width, {qkv}) && shape.rotary_dims / 2 % kPack<T> == 0 &&
+      shape.head_dim % kPack<T> == 0) {
+    start.template operator()<kPack<T>>();
+  } else {
+    start.template operator()<1>();
   }
 }
 
@@ -195,18 +227,15 @@ void EmbeddingBackward(std::int64_t rows, std::int64_t width, std::int64_t vocab
 }
 
 template <typename T>
-void Rope(const RopeShape& shape, double theta, bool inverse, T* qkv, cudaStream_t stream) {
-  const LaunchShape launch{dim3(static_cast<unsigned>(shape.seq_len), static_cast<unsigned>(shape.batch)),
-                           dim3(kRopeThreads), static_cast<std::size_t>(shape.rotary_dims) * sizeof(float)};
-  const auto start = [&]<int N>() {
-    Launch(RopeKernel<T, N>, launch, stream, shape, std::log2(theta), inverse ? -1.0f : 1.0f, qkv);
-  };
-  if (InPacks<T>(shape.width, {qkv}) && shape.rotary_dims / 2 % kPack<T> == 0 &&
-      shape.head_dim % kPack<T> == 0) {
-    start.template operator()<kPack<T>>();
-  } else {
-    start.template operator()<1>();
-  }
+void Rope(const RopeShape& shape, const RotaryFrequencies& frequencies, bool inverse, T* qkv,
+          cudaStream_t stream) {
+  const std::vector<double>& given = frequencies.scales;
+  if (frequencies.IsPlain()) return LaunchRope(shape, frequencies.theta, NoScales{}, inverse, qkv, stream);
+  RopeScales scales;
+  std::ranges::fill(scales.scales, 1.0);
+  std::ranges::copy(given, scales.scales);
+  scales.factor = static_cast<float>(frequencies.factor);
+  LaunchRope(shape, frequencies.theta, scales, inverse, qkv, stream);
 }
 
 template void EmbeddingForward(std::int64_t, std::int64_t, std::int64_t, std::int64_t, const std::int32_t*,
@@ -217,7 +246,7 @@ template void EmbeddingBackward(std::int64_t, std::int64_t, std::int64_t, std::i
                                 const float*, float*, Scratch&, cudaStream_t);
 template void EmbeddingBackward(std::int64_t, std::int64_t, std::int64_t, std::int64_t, const std::int32_t*,
                                 const __nv_bfloat16*, float*, Scratch&, cudaStream_t);
-template void Rope(const RopeShape&, double, bool, float*, cudaStream_t);
-template void Rope(const RopeShape&, double, bool, __nv_bfloat16*, cudaStream_t);
+template void Rope(const RopeShape&, const RotaryFrequencies&, bool, float*, cudaStream_t);
+template void Rope(const RopeShape&, const RotaryFrequencies&, bool, __nv_bfloat16*, cudaStream_t);
 
 }  // namespace autocfg::cuda

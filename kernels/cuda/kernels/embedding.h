@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/device/scratch.h"
+#include "search/ops/rotary_frequencies.h"
 
 namespace autocfg::cuda {
 
@@ -38,8 +39,11 @@ struct RopeShape {
 // Rotates qkv[batch, seq_len, width] in place by the positions, or back, in float. Angles are reduced to one
 // turn in double precision; their sines are computed in float (error below 1e-6 for positions below 2^24).
 // One block per token; its sines are computed once for all heads. Memory traffic: 2 batch seq_len heads
-// rotary_dims sizeof(T) bytes.
+// rotary_dims sizeof(T) bytes. Scaled frequencies are an argument of the kernel, so kMostRopeScales pairs at
+// most may have them.
+inline constexpr int kMostRopeScales = 128;
 template <typename T>
-void Rope(const RopeShape& shape, double theta, bool inverse, T* qkv, cudaStream_t stream);
+void Rope(const RopeShape& shape, const RotaryFrequencies& frequencies, bool inverse, T* qkv,
+          cudaStream_t stream);
 
 }  // namespace autocfg::cuda

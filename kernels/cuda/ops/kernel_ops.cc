@@ -167,7 +167,13 @@ void Rope(const OpCall& call, const On& on) {
   const OpDesc& op = call.desc;
   const auto [qkv] = call.Operands<1>();
   const RopeShape shape{qkv.shape[0], qkv.shape[1], qkv.shape[2], op.dims[1], op.dims[2], op.dims[3]};
-  cuda::Rope(shape, call.args.theta, call.args.inverse, qkv.As<T>(), on.stream);
+  if (!call.args.frequencies->IsPlain() && shape.rotary_dims / 2 > kMostRopeScales) {
+    throw std::invalid_argument(
+        fmt::format("rope: a GPU rotates at most {} dims of a head by scaled "
+                    "frequencies; there are {}",
+                    2 * kMostRopeScales, shape.rotary_dims));
+  }
+  cuda::Rope(shape, *call.args.frequencies, call.args.inverse, qkv.As<T>(), on.stream);
 }
 
 template <typename T>

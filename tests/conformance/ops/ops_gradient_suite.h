@@ -287,13 +287,14 @@ TEST_P(OpsGradientSuite, RopesInverseIsItsGradient) {
   const std::int64_t batch = 2, seq = 19, heads = 2, dim = 6, width = heads * dim + 3;
   const Values x = Random(batch * seq * width, 1), w = Random(batch * seq * width, 2);
   for (const std::int64_t rotary : {dim, dim - 2}) {
+    const RotaryFrequencies scaled{30, Values(rotary / 2, 0.4), 1.3};
     const Tensor x_ = dev_.New({batch, seq, width}), dx = dev_.Put({batch, seq, width}, w);
     const auto loss = [&](const Values& values) {
       dev_.Set(x_, values);
-      ops_.Rope(x_, heads, dim, rotary, 30, false, stream_);
+      ops_.Rope(x_, heads, dim, rotary, scaled, false, stream_);
       return Dot(dev_.Get(x_), w);
     };
-    ops_.Rope(dx, heads, dim, rotary, 30, true, stream_);
+    ops_.Rope(dx, heads, dim, rotary, scaled, true, stream_);
     ExpectGradient(loss, x, dev_.Get(dx), "dx, " + std::to_string(rotary) + " dims");
   }
 }

@@ -145,17 +145,20 @@ inline HeadNorm NormOfHeads(const HeadNormSizes& z, const Values& qkv, const Val
 }
 
 // Computes the rotation with complex numbers: element i of a head, with its partner i + rotary / 2, is
-// multiplied by exp(i angle).
+// multiplied by factor exp(i angle).
 inline void Rope(std::int64_t batch, std::int64_t seq, std::int64_t width, std::int64_t heads,
-                 std::int64_t dim, std::int64_t rotary, double theta, double sign, Values& qkv) {
+                 std::int64_t dim, std::int64_t rotary, const RotaryFrequencies& given, double sign,
+                 Values& qkv) {
   for (std::int64_t row = 0; row < batch * seq; ++row) {
     for (std::int64_t h = 0; h < heads; ++h) {
       for (std::int64_t i = 0; i < rotary / 2; ++i) {
         double& re = qkv[row * width + h * dim + i];
         double& im = qkv[row * width + h * dim + i + rotary / 2];
-        const double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(rotary));
+        const double plain =
+            std::pow(given.theta, -2.0 * static_cast<double>(i) / static_cast<double>(rotary));
+        const double frequency = given.scales.empty() ? plain : plain * given.scales[i];
         const double angle = sign * static_cast<double>(row % seq) * frequency;
-        const std::complex<double> turned = std::complex<double>(re, im) * std::polar(1.0, angle);
+        const std::complex<double> turned = std::complex<double>(re, im) * std::polar(given.factor, angle);
         re = turned.real();
         im = turned.imag();
       }

@@ -89,19 +89,45 @@ TEST_P(OpsSuite, RopeRotatesAndRotatesBack) {
     const std::int64_t width = z.heads * z.dim + z.rest;
     const Values qkv = Random(z.batch * z.seq * width, 1);
     Values want = qkv, back = qkv;
-    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.rotary, z.theta, 1, want);
-    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.rotary, z.theta, -1, back);
+    const RotaryFrequencies plain{z.theta};
+    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.rotary, plain, 1, want);
+    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.rotary, plain, -1, back);
     const std::string at =
         " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim) + " r=" + std::to_string(z.rotary);
     const Tensor turned = dev_.Put({z.batch, z.seq, width}, qkv),
                  inverse = dev_.Put({z.batch, z.seq, width}, qkv);
-    ops_.Rope(turned, z.heads, z.dim, z.rotary, z.theta, false, stream_);
+    ops_.Rope(turned, z.heads, z.dim, z.rotary, plain, false, stream_);
     // Angles of up to S are rounded before their sine is taken.
     Near(turned, want, "turned" + at, 1 + static_cast<double>(z.seq) / 500);
-    ops_.Rope(inverse, z.heads, z.dim, z.rotary, z.theta, true, stream_);
+    ops_.Rope(inverse, z.heads, z.dim, z.rotary, plain, true, stream_);
     Near(inverse, back, "turned back" + at, 1 + static_cast<double>(z.seq) / 500);
-    ops_.Rope(turned, z.heads, z.dim, z.rotary, z.theta, true, stream_);
+    ops_.Rope(turned, z.heads, z.dim, z.rotary, plain, true, stream_);
     Near(turned, qkv, "there and back" + at, 1, 1);
+  }
+}
+
+// Scaled frequencies, and a factor of cosines and sines, which the gradient has too.
+TEST_P(OpsSuite, RopeScalesFrequencies) {
+  struct Sizes {
+    std::int64_t batch, seq, heads, dim, rotary, rest;
+    double factor;
+  };
+  for (const Sizes& z :
+       {Sizes{1, 7, 1, 2, 2, 0, 1}, Sizes{2, 5, 3, 4, 4, 3, 1.25}, Sizes{1, 300, 2, 64, 64, 32, 0.5},
+        Sizes{2, 40, 1, 260, 256, 7, 1.5}, Sizes{2, 17, 3, 64, 32, 64, 1.1}, Sizes{1, 9, 3, 36, 16, 4, 2}}) {
+    const std::int64_t width = z.heads * z.dim + z.rest;
+    const Values qkv = Random(z.batch * z.seq * width, 1);
+    const RotaryFrequencies scaled{5e4, Random(z.rotary / 2, 3, 0.02, 1), z.factor};
+    Values want = qkv, gradient = qkv;
+    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.rotary, scaled, 1, want);
+    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.rotary, scaled, -1, gradient);
+    const std::string at = " D=" + std::to_string(z.dim) + " r=" + std::to_string(z.rotary);
+    const Tensor turned = dev_.Put({z.batch, z.seq, width}, qkv),
+                 inverse = dev_.Put({z.batch, z.seq, width}, qkv);
+    ops_.Rope(turned, z.heads, z.dim, z.rotary, scaled, false, stream_);
+    Near(turned, want, "turned" + at, 2);
+    ops_.Rope(inverse, z.heads, z.dim, z.rotary, scaled, true, stream_);
+    Near(inverse, gradient, "turned back" + at, 2);
   }
 }
 
@@ -112,7 +138,7 @@ TEST_P(OpsSuite, RopeMakesScoresRelative) {
   Values rows;
   for (std::int64_t s = 0; s < seq; ++s) rows.insert(rows.end(), head.begin(), head.end());
   const Tensor qkv = dev_.Put({1, seq, dim}, rows);
-  ops_.Rope(qkv, 1, dim, dim, 100, false, stream_);
+  ops_.Rope(qkv, 1, dim, dim, {100}, false, stream_);
   const Values turned = dev_.Get(qkv);
   const auto dot = [&](std::int64_t a, std::int64_t b) {
     double sum = 0;

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -289,12 +290,20 @@ TEST_F(ModelShapes, SwiGlu) {
   }
 }
 
+TEST_F(ModelShapes, RopeRefusesMoreScalesThanItsKernelTakes) {
+  const std::int64_t dims = 258;
+  const Matrix<Bf16> qkv(1, dims, 1);
+  const RotaryFrequencies scaled{1e4, std::vector<double>(dims / 2, 0.5)};
+  EXPECT_THROW(ops_->Rope(qkv.Of({1, 1, dims}), 1, dims, dims, scaled, false, *stream_),
+               std::invalid_argument);
+}
+
 // The last head is not turned.
 TEST_F(ModelShapes, Rope) {
   const std::int64_t turned = kHeads - 1, width = kHeads * kHeadDim, half = kHeadDim / 2;
   Matrix<Bf16> qkv(kTokens, width, 1);
   const Matrix<Bf16> before(kTokens, width, qkv.host);
-  ops_->Rope(qkv.Of({1, kTokens, width}), turned, kHeadDim, kHeadDim, 5e5, /*inverse=*/false, *stream_);
+  ops_->Rope(qkv.Of({1, kTokens, width}), turned, kHeadDim, kHeadDim, {5e5}, /*inverse=*/false, *stream_);
   Finish();
   qkv.Read();
   for (std::int64_t s = 0; s < kTokens; ++s) {
