@@ -18,20 +18,21 @@
 #include <string_view>
 #include <type_traits>
 #include <variant>
+#include <vector>
 
 #include "base/units.h"
 
 namespace autocfg::base {
 
-enum class FieldType : std::uint8_t { kFlag, kSize, kNumber, kText, kName };
+enum class FieldType : std::uint8_t { kFlag, kSize, kNumber, kNumbers, kText, kName };
 
 // A value of any field; of an enum, its name.
-using FieldValue = std::variant<bool, std::int64_t, double, std::string>;
+using FieldValue = std::variant<bool, std::int64_t, double, std::vector<double>, std::string>;
 
 // What a row says, whatever struct has the field.
 struct FieldTraits {
   std::string_view name = {};  // in JSON, CSV and messages
-  double least = 0;            // bounds of a size or a number
+  double least = 0;            // bounds of a size, a number or each number of a list
   double most = std::numeric_limits<double>::infinity();
   std::span<const std::string_view> names = {};  // of the values of an enum, in its order
   bool required = false;                         // in JSON
@@ -74,6 +75,7 @@ constexpr FieldType TypeOfField() {
   if constexpr (std::is_same_v<Value, bool>) return FieldType::kFlag;
   if constexpr (std::is_same_v<Value, std::int64_t>) return FieldType::kSize;
   if constexpr (std::is_same_v<Value, double>) return FieldType::kNumber;
+  if constexpr (std::is_same_v<Value, std::vector<double>>) return FieldType::kNumbers;
   return FieldType::kText;
 }
 
@@ -103,8 +105,8 @@ constexpr Field<Struct> FieldOfMember(FieldTraits traits, Value Struct::* /*memb
   return field;
 }
 
-// Returns the row of a member: a bool, std::int64_t, double, std::string, enum, or an std::optional of such a
-// type, which is unknown while it is empty.
+// Returns the row of a member: a bool, std::int64_t, double, list of double, std::string, enum, or an
+// std::optional of such a type, which is unknown while it is empty.
 template <auto kMember>
 constexpr auto FieldOf(FieldTraits traits) {
   return FieldOfMember<kMember>(traits, kMember);

@@ -41,6 +41,11 @@ std::optional<FieldValue> ReadField(FieldReader& reader, const FieldTraits& fiel
         reader.Invalid(fmt::format("{} is 0; it must be positive; leave it out if unknown", field.name));
       return value;
     }
+    case FieldType::kNumbers: {
+      std::vector<double> value;
+      reader.Numbers(field.name, value);
+      return value;
+    }
     case FieldType::kName: {
       const std::vector<std::string> names(field.names.begin(), field.names.end());
       std::optional<FieldValue> value;

@@ -196,6 +196,17 @@ void FieldReader::Number(std::string_view name, double& value) {
   if (!std::isfinite(value) || value < 0) FailField(name, *field, "a finite number, not negative");
 }
 
+void FieldReader::Numbers(std::string_view name, std::vector<double>& value) {
+  const Json* field = Find(name);
+  if (field == nullptr) return;
+  const auto is_number = [](const Json& item) {
+    return item.is_number() && std::isfinite(item.get<double>()) && item.get<double>() >= 0;
+  };
+  if (!field->is_array() || !std::ranges::all_of(*field, is_number))
+    return Invalid(fmt::format("{} must be a list of finite numbers, none of them negative", name));
+  value = field->get<std::vector<double>>();
+}
+
 std::optional<double> FieldReader::Text(std::string_view name, Quantity quantity, const Json& value) {
   const auto& text = value.get_ref<const std::string&>();
   if (!HasUnit(text)) {

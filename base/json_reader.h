@@ -38,6 +38,7 @@ class FieldReader {
   // finite and not negative.
   void Size(std::string_view name, std::int64_t& value, std::int64_t least = 1);
   void Number(std::string_view name, double& value);
+  void Numbers(std::string_view name, std::vector<double>& value);  // a list of such numbers
   // Each also takes a text with a unit (base/units.h): "400GB/s". A text without one is refused.
   void SizeOrText(std::string_view name, Quantity quantity, std::int64_t& value, std::int64_t least = 1);
   void NumberOrText(std::string_view name, Quantity quantity, double& value);

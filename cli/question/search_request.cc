@@ -357,7 +357,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
       question.notes.push_back(fmt::format("--space: {}", range));
   }
   for (std::string& note : notes) question.notes.push_back(std::move(note));
-  if (!question.model.rope_scaling.empty()) question.notes.push_back(RopeScalingNote(question.model));
+  if (NamesRopeScalingAlone(question.model)) question.notes.push_back(RopeScalingNote(question.model));
   return request;
 }
 

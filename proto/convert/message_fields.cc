@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "google/protobuf/descriptor.h"
+#include "google/protobuf/reflection.h"
 
 namespace autocfg {
 
@@ -30,6 +31,10 @@ void SetInMessage(const base::FieldTraits& field, const base::FieldValue& value,
     case FieldType::kFlag: return reflection->SetBool(&message, to, std::get<bool>(value));
     case FieldType::kSize: return reflection->SetInt64(&message, to, std::get<std::int64_t>(value));
     case FieldType::kNumber: return reflection->SetDouble(&message, to, std::get<double>(value));
+    case FieldType::kNumbers:
+      for (const double number : std::get<std::vector<double>>(value))
+        reflection->AddDouble(&message, to, number);
+      return;
     case FieldType::kText:
     case FieldType::kName: return reflection->SetString(&message, to, std::get<std::string>(value));
   }
@@ -39,11 +44,18 @@ absl::Status GetFromMessage(std::string_view subject, const base::FieldTraits& f
                             std::optional<base::FieldValue>& value) {
   const FieldDescriptor* from = &FieldNamed(message, field.name);
   const auto* reflection = message.GetReflection();
-  if (!reflection->HasField(message, from) && !field.required) return absl::OkStatus();
+  const bool has =
+      from->is_repeated() ? reflection->FieldSize(message, from) > 0 : reflection->HasField(message, from);
+  if (!has && !field.required) return absl::OkStatus();
   switch (field.type) {
     case FieldType::kFlag: value = reflection->GetBool(message, from); break;
     case FieldType::kSize: value = reflection->GetInt64(message, from); break;
     case FieldType::kNumber: value = reflection->GetDouble(message, from); break;
+    case FieldType::kNumbers: {
+      const auto& numbers = reflection->GetRepeatedFieldRef<double>(message, from);
+      value = std::vector<double>(numbers.begin(), numbers.end());
+      break;
+    }
     case FieldType::kText: value = reflection->GetString(message, from); break;
     case FieldType::kName: {
       const std::string name = reflection->GetString(message, from);

@@ -42,12 +42,18 @@ std::string TextOfField(const Message& message, const FieldDescriptor* field) {
 v1::ModelSpec ToProto(const ModelSpec& model) {
   v1::ModelSpec message;
   FieldsToMessage(ModelFields(), model, message);
+  if (model.rope_scaling_parameters != RopeScalingParameters{}) {
+    FieldsToMessage(RopeScalingFields(), model.rope_scaling_parameters,
+                    *message.mutable_rope_scaling_parameters());
+  }
   return message;
 }
 
 absl::StatusOr<ModelSpec> FromProto(const v1::ModelSpec& message) {
   ModelSpec model;
   AUTOCFG_RETURN_IF_ERROR(FieldsFromMessage("model", ModelFields(), message, model));
+  AUTOCFG_RETURN_IF_ERROR(FieldsFromMessage("model", RopeScalingFields(), message.rope_scaling_parameters(),
+                                            model.rope_scaling_parameters));
   // Sizes that FillDefaults will fill later may be zero. The completed model must be valid.
   ModelSpec complete = model;
   FillDefaults(complete);

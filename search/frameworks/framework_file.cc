@@ -40,6 +40,7 @@ void NameByShape(std::int64_t tp, ModelSpec& model) {
     preset->norm_eps = model.norm_eps;
     preset->rope_theta = model.rope_theta;
     preset->rope_scaling = model.rope_scaling;
+    preset->rope_scaling_parameters = model.rope_scaling_parameters;
     preset->init_std = model.init_std;
     preset->vocab_multiple = model.vocab_multiple;
     if (*preset != model) continue;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_fields.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -25,15 +26,18 @@ Json WithoutNulls(const Json& json) {
   return given;
 }
 
-// The name of a scaling in a rope object; empty if it has none that is known.
-std::string ScalingOf(const Json& rope) {
-  std::string scaling;
+// The scaling that a rope object names; kNone if it has none that is known.
+RopeScaling ScalingOf(const Json& rope, bool yarn_is_longrope) {
+  RopeScaling scaling = RopeScaling::kNone;
   for (const char* key : {"rope_type", "type"}) {
     const auto type = rope.find(key);
     if (type == rope.end() || !type->is_string()) continue;
+    const auto found = std::ranges::find(kRopeScalingNames, type->get<std::string>());
+    if (found != kRopeScalingNames.end())
+      scaling = static_cast<RopeScaling>(found - kRopeScalingNames.begin());
     // transformers takes both older names of Phi-3's scaling as longrope.
-    const std::string name = *type == "su" ? "longrope" : type->get<std::string>();
-    if (IsRopeScaling(name)) scaling = name;
+    if (*type == "su" || (yarn_is_longrope && scaling == RopeScaling::kYarn))
+      scaling = RopeScaling::kLongRope;
   }
   return scaling;
 }
@@ -100,20 +104,41 @@ void ConfigReader::Function(std::string_view name, bool gated, Activation& activ
 }
 
 // Newer files store rope_theta and partial_rotary_factor in rope_parameters.
-void ConfigReader::Rope(ModelSpec& model) {
+void ConfigReader::Rope(ModelSpec& model, bool yarn_is_longrope) {
   fields_.Number("rope_theta", model.rope_theta);
   fields_.Number("partial_rotary_factor", model.partial_rotary_factor);
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
-    if (const Json* rope = fields_.Find(name); rope != nullptr) RopeObject(name, *rope, model);
+    if (const Json* rope = fields_.Find(name); rope != nullptr)
+      RopeObject(name, *rope, yarn_is_longrope, model);
   }
+  RopeScalingParameters& parameters = model.rope_scaling_parameters;
+  std::int64_t& original = parameters.original_max_position_embeddings;
+  if (model.rope_scaling == RopeScaling::kLongRope && original == 0)  // Phi-3 has it beside the object
+    fields_.Size("original_max_position_embeddings", original);
+  if (model.rope_scaling == RopeScaling::kYarn && parameters.factor == 0 && original > 0)
+    parameters.factor = static_cast<double>(model.max_seq_len) / static_cast<double>(original);
 }
 
-void ConfigReader::RopeObject(const std::string& name, const Json& rope, ModelSpec& model) {
+void ConfigReader::ScalingParameters(const std::string& name, const Json& rope, ModelSpec& model) {
+  const Json given = WithoutNulls(rope);
+  base::FieldReader reader(kConfigSubject, given, fmt::format("{}: {}", kConfigFile, name));
+  for (const auto& [key, value] : given.items()) reader.Find(key);  // as transformers, ignores other fields
+  for (const RopeScalingField& field : RopeScalingFields()) {
+    if (!Has(model.rope_scaling, field)) continue;
+    if (const auto value = base::ReadField(reader, field); value)
+      field.Set(model.rope_scaling_parameters, *value);
+  }
+  if (absl::Status status = reader.Finish(); !status.ok()) fields_.Fail(std::move(status));
+}
+
+void ConfigReader::RopeObject(const std::string& name, const Json& rope, bool yarn_is_longrope,
+                              ModelSpec& model) {
   if (!rope.is_object()) return fields_.Fail(ConfigContradiction(fmt::format("{} must be an object", name)));
   // Gemma 3 has one object for each kind of layer. Those with windows differ in frequencies only.
   if (const auto full = rope.find("full_attention"); full != rope.end())
-    return RopeObject(name + ".full_attention", *full, model);
-  model.rope_scaling = ScalingOf(rope);
+    return RopeObject(name + ".full_attention", *full, yarn_is_longrope, model);
+  model.rope_scaling = ScalingOf(rope, yarn_is_longrope);
+  if (model.rope_scaling != RopeScaling::kNone) ScalingParameters(name, rope, model);
   for (const auto& [key, value] : rope.items()) {
     if (value.is_null()) continue;
     if (key == "rope_theta" && value.is_number() && value.get<double>() > 0) {
@@ -122,7 +147,7 @@ void ConfigReader::RopeObject(const std::string& name, const Json& rope, ModelSp
       model.partial_rotary_factor = value.get<double>();
     } else if ((key == "rope_type" || key == "type") && value == "default") {
       continue;
-    } else if (model.rope_scaling.empty()) {
+    } else if (model.rope_scaling == RopeScaling::kNone) {
       fields_.Fail(ConfigNotYet(fmt::format("{}.{}", name, base::Printable(key)), value,
                                 "remove it to train with the frequencies of rope_theta alone"));
     }

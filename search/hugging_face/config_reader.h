@@ -58,9 +58,9 @@ class ConfigReader {
   // Reads an activation function by its name in transformers.
   void Function(std::string_view name, bool gated, Activation& activation);
 
-  // Reads rope_theta, partial_rotary_factor and the objects rope_scaling and rope_parameters. Of a scaling
-  // only the name is kept: its other fields change frequencies, which only training needs.
-  void Rope(ModelSpec& model);
+  // Reads rope_theta, partial_rotary_factor and the objects rope_scaling and rope_parameters. Read after
+  // max_seq_len.
+  void Rope(ModelSpec& model, bool yarn_is_longrope = false);
 
   // Reads sliding_window, use_sliding_window and layer_types. Read after layers and max_seq_len.
   void Windows(const WindowDefaults& defaults, ModelSpec& model);
@@ -69,7 +69,9 @@ class ConfigReader {
   absl::Status Finish();
 
  private:
-  void RopeObject(const std::string& name, const nlohmann::ordered_json& rope, ModelSpec& model);
+  void RopeObject(const std::string& name, const nlohmann::ordered_json& rope, bool yarn_is_longrope,
+                  ModelSpec& model);
+  void ScalingParameters(const std::string& name, const nlohmann::ordered_json& rope, ModelSpec& model);
 
   const nlohmann::ordered_json given_;  // without nulls
   const nlohmann::ordered_json& json_;

@@ -84,7 +84,7 @@ void ReadLlamaSizes(const LlamaDefaults& defaults, ConfigReader& reader, ModelSp
   model.tied_embeddings = defaults.tied;
   reader.Bool("tie_word_embeddings", model.tied_embeddings);
   model.rope_theta = defaults.rope_theta;
-  reader.Rope(model);
+  reader.Rope(model, defaults.yarn_is_longrope);
 }
 
 namespace {
@@ -127,9 +127,7 @@ void ReadQwen3(ConfigReader& reader, ModelSpec& model) {
 }
 
 void ReadPhi3(ConfigReader& reader, ModelSpec& model) {
-  ReadNamedSizes({.max_seq_len = 4096, .norm_eps = 1e-5}, reader, model);
-  if (model.rope_scaling == "yarn")
-    model.rope_scaling = "longrope";  // an older name, as transformers reads it
+  ReadNamedSizes({.max_seq_len = 4096, .norm_eps = 1e-5, .yarn_is_longrope = true}, reader, model);
   reader.Only("attention_bias", false, "use false");
   reader.Only("mlp_bias", false, "use false");
   reader.Only("lm_head_bias", false, "use false");

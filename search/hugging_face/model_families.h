@@ -60,6 +60,7 @@ struct LlamaDefaults {
   double norm_eps = 1e-6;
   double rope_theta = 10000;
   bool tied = false;
+  bool yarn_is_longrope = false;
 };
 
 // Reads what files of Llama's relatives have in common, but for the activation and windows. Biases are

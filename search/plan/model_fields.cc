@@ -18,7 +18,6 @@ constexpr std::array<std::string_view, kNormCount> kNorms = {"layernorm", "rmsno
 constexpr std::array<std::string_view, kPositionCount> kPositions = {"learned", "rope", "alibi", "none"};
 constexpr std::array<std::string_view, kQkNormCount> kQkNorms = {"none", "head", "full"};
 constexpr std::array<std::string_view, kNormPlacementCount> kNormPlacements = {"pre", "output", "sandwich"};
-constexpr std::array<std::string_view, 5> kRopeScalings = {"linear", "dynamic", "yarn", "longrope", "llama3"};
 
 // Bounds that keep every count and byte figure of a plan within 64 bits.
 constexpr double kMaxLayers = 1e5;
@@ -123,10 +122,9 @@ constexpr ModelField kModelFields[] = {
     Always(NumberRow<&Model::norm_eps>(kRun, "norm_eps", 1, "what norms add to the variance")),
     Always(NamedRow<&Model::position>(kRun, "position", kPositions, "how tokens get their positions")),
     Always(SizeRow<&Model::rope_theta>(kRun, "rope_theta", 1, 1e12, "base of the rotary frequencies")),
-    Instead(PlainRow<&Model::rope_scaling>(
-                kPredicted, "rope_scaling",
-                "scaling of the rotary frequencies: linear, dynamic, yarn, longrope, llama3", "none"),
-            "remove it to train with the frequencies of rope_theta alone"),
+    NamedRow<&Model::rope_scaling>(kRun, "rope_scaling", kRopeScalingNames,
+                                   "scaling of the rotary frequencies: an object with its parameters, or its "
+                                   "name alone, which is only predicted"),
     Always(AllBiases(PlainRow<&Model::qkv_bias>(kRun, "bias", "biases of all linear layers"))),
     SomeBiases<&Model::qkv_bias>("qkv_bias", "biases of the projection to q, k and v"),
     SomeBiases<&Model::attention_out_bias>("attention_out_bias", "biases of attention's output projection"),
@@ -203,17 +201,6 @@ std::string_view Name(NormPlacement placement) {
   return kNormPlacements[static_cast<std::size_t>(placement)];
 }
 
-absl::Status CheckRopeScaling(std::string_view name) {
-  if (IsRopeScaling(name)) return absl::OkStatus();
-  return base::InvalidArgument("model",
-                               fmt::format("rope_scaling is not known; it must be one of {}, or left out",
-                                           fmt::join(kRopeScalings, ", ")));
-}
-
-bool IsRopeScaling(std::string_view name) {
-  return std::find(kRopeScalings.begin(), kRopeScalings.end(), name) != kRopeScalings.end();
-}
-
 absl::Status CheckPredictable(const ModelSpec& model) {
   return CheckSupport(
       model, [](Support support) { return support != Support::kNone; }, "is not supported yet");
@@ -221,6 +208,13 @@ absl::Status CheckPredictable(const ModelSpec& model) {
 
 absl::Status CheckEngineSupports(const ModelSpec& model) {
   AUTOCFG_RETURN_IF_ERROR(CheckPredictable(model));
+  if (NamesRopeScalingAlone(model)) {
+    return base::Unimplemented(
+        "model",
+        fmt::format("rope_scaling {} is a name alone, which can be predicted, not run; give an object "
+                    "with its parameters, as config.json does, or remove it",
+                    Name(model.rope_scaling)));
+  }
   return CheckSupport(
       model, [](Support support) { return support == Support::kRun; },
       "can be predicted, but running it is not supported yet");

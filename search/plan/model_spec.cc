@@ -93,10 +93,9 @@ absl::Status CheckParts(const ModelSpec& model) {
     return Invalid(field, fmt::format("is {}, but position is {}; leave it out or set position to rope",
                                       value, Name(model.position)));
   };
-  if (!model.rope_scaling.empty()) {
-    AUTOCFG_RETURN_IF_ERROR(CheckRopeScaling(model.rope_scaling));
-    if (model.position != Position::kRope) return needs_rope("rope_scaling", model.rope_scaling);
-  }
+  if (model.rope_scaling != RopeScaling::kNone && model.position != Position::kRope)
+    return needs_rope("rope_scaling", Name(model.rope_scaling));
+  AUTOCFG_RETURN_IF_ERROR(Validate(model.rope_scaling, model.rope_scaling_parameters, RotaryDims(model)));
   if (model.position == Position::kRope) {
     const double dims = model.partial_rotary_factor * static_cast<double>(model.head_dim);
     const std::int64_t whole = RotaryDims(model);
@@ -110,6 +109,8 @@ absl::Status CheckParts(const ModelSpec& model) {
                       "whole and even number of them, at least 2",
                       model.partial_rotary_factor, dims, model.head_dim));
     }
+    if (model.rope_scaling == RopeScaling::kYarn && model.rope_theta == 1)
+      return Invalid("rope_theta", "is 1; with rope_scaling yarn it must be above 1");
   } else {
     if (model.partial_rotary_factor != 1)
       return needs_rope("partial_rotary_factor", fmt::format("{}", model.partial_rotary_factor));
@@ -161,6 +162,10 @@ void SetBiases(ModelSpec& model, bool present) {
 
 std::int64_t RotaryDims(const ModelSpec& model) {
   return std::llround(model.partial_rotary_factor * static_cast<double>(model.head_dim));
+}
+
+bool NamesRopeScalingAlone(const ModelSpec& model) {
+  return model.rope_scaling != RopeScaling::kNone && model.rope_scaling_parameters == RopeScalingParameters{};
 }
 
 std::int64_t WindowedLayers(const ModelSpec& model) {

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "base/fields.h"
 #include "search/ops/activation.h"
+#include "search/plan/rope_scaling.h"
 
 namespace autocfg {
 
@@ -69,7 +70,8 @@ struct ModelSpec {
   double norm_eps = 1e-5;
   Position position = Position::kLearned;
   double rope_theta = 10000.0;
-  std::string rope_scaling = {};
+  RopeScaling rope_scaling = RopeScaling::kNone;
+  RopeScalingParameters rope_scaling_parameters = {};
   double init_std = 0.02;
   std::int64_t vocab_multiple = 128;
   bool qkv_bias = true;
@@ -127,7 +129,8 @@ void FillDefaults(ModelSpec& model, std::int64_t seq_len = 0);
 // - a number outside the bounds of its row;
 // - a part that contradicts another: shared_norm without parallel_residual, parallel_residual with norms on
 //   outputs, what belongs to rotary positions without them, a pattern of windows without a window;
-// - a partial_rotary_factor that does not rotate a positive even number of dims.
+// - a partial_rotary_factor that does not rotate a positive even number of dims;
+// - parameters of a rope_scaling that it lacks or needs (rope_scaling.h).
 absl::Status Validate(const ModelSpec& model);
 
 // Sets the biases of all linear layers.
@@ -148,11 +151,9 @@ bool Rotates(const ModelSpec& model, std::int64_t layer);
 // each token attends to the last `window` tokens up to itself, or to all of them if the window is 0.
 double AttendedPairs(double seq_len, std::int64_t window);
 
-// Returns true if predictions support this scaling of rotary frequencies. It changes neither time nor memory.
-bool IsRopeScaling(std::string_view name);
-
-// InvalidArgument, listing the known ones, unless IsRopeScaling.
-absl::Status CheckRopeScaling(std::string_view name);
+// Returns whether the model names a scaling of rotary frequencies without its parameters. That suffices for
+// predictions: a scaling changes neither time nor memory.
+bool NamesRopeScalingAlone(const ModelSpec& model);
 
 // Unimplemented, naming the first field that cannot be predicted yet.
 absl::Status CheckPredictable(const ModelSpec& model);

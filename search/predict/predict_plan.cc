@@ -56,8 +56,8 @@ absl::Status CheckQuestion(const Problem& problem, double memory_margin) {
 }  // namespace
 
 std::string RopeScalingNote(const ModelSpec& model) {
-  return fmt::format("rope_scaling {} changes neither time nor memory; running it is not supported yet",
-                     model.rope_scaling);
+  return fmt::format("rope_scaling {} changes neither time nor memory; running it needs its parameters",
+                     Name(model.rope_scaling));
 }
 
 absl::StatusOr<Predictor> Predictor::Create(const Problem& problem, double memory_margin) {
@@ -101,9 +101,7 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
     result.notes.push_back(fmt::format("uses {} of {} ranks; the others are idle", base::CountText(used),
                                        base::CountText(ranks)));
   }
-  if (const ModelSpec& model = costs_.model(); !model.rope_scaling.empty()) {
-    result.notes.push_back(RopeScalingNote(model));
-  }
+  if (NamesRopeScalingAlone(costs_.model())) result.notes.push_back(RopeScalingNote(costs_.model()));
   if (plan.split == SplitMode::kAuto && plan.pp > 1) {
     result.notes.push_back(fmt::format("split=auto is {}", SplitText(result.plan)));
   }

@@ -45,7 +45,7 @@ struct PlanPrediction {
   Throughput throughput;
 };
 
-// Returns the note about predictions of a model with a rope_scaling.
+// Returns the note about predictions of a model that NamesRopeScalingAlone.
 std::string RopeScalingNote(const ModelSpec& model);
 
 // Op times that were measured on the cluster itself, in place of its figures.

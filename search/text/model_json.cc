@@ -10,10 +10,30 @@
 #include "search/text/presets.h"
 
 namespace autocfg {
+namespace {
+
+constexpr const char* kRopeScaling = "rope_scaling";
+constexpr const char* kRopeScalingType = "type";
+
+// Reads the parameters of an object, and replaces it by its type.
+absl::Status ReadRopeScaling(nlohmann::ordered_json& scaling, RopeScalingParameters& parameters) {
+  const nlohmann::ordered_json object = scaling;
+  base::FieldReader reader("model", object, kRopeScaling);
+  reader.Require(kRopeScalingType);
+  base::ReadFields(reader, RopeScalingFields(), parameters);
+  AUTOCFG_RETURN_IF_ERROR(reader.Finish());
+  scaling = object[kRopeScalingType];
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
   ModelSpec model;
-  base::FieldReader reader("model", json);
+  nlohmann::ordered_json named = json;  // with the name of a scaling in place of its object
+  if (named.is_object() && named.contains(kRopeScaling) && named[kRopeScaling].is_object())
+    AUTOCFG_RETURN_IF_ERROR(ReadRopeScaling(named[kRopeScaling], model.rope_scaling_parameters));
+  base::FieldReader reader("model", named);
   base::RequireFields(reader, ModelFields());
   base::ReadFields(reader, ModelFields(), model);
   if (json.is_object()) {
@@ -50,6 +70,10 @@ nlohmann::ordered_json ModelJson(const ModelSpec& model) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   base::WriteFields(ModelFields(), model, json);
   if (model.position != Position::kRope) json.erase("rope_theta");
+  if (model.rope_scaling != RopeScaling::kNone && !NamesRopeScalingAlone(model)) {
+    json[kRopeScaling] = {{kRopeScalingType, Name(model.rope_scaling)}};
+    base::WriteFields(RopeScalingFields(), model.rope_scaling_parameters, json[kRopeScaling]);
+  }
   return json;
 }
 

@@ -142,13 +142,12 @@ TEST(PredictionBadInput, ModelFilesNameTheField) {
   }
 }
 
-// A Llama 3.1 is predicted, with a note; the engine does not run its scaled frequencies.
-TEST(PredictionBadInput, ScaledFrequenciesArePredictedOnly) {
+// A scaling without its parameters is predicted, with a note; the engine does not run it.
+TEST(PredictionBadInput, NamesOfScalingsArePredictedOnly) {
   const ScratchDirectory home;
-  const auto file = home.Write(
-      "config.json",
-      R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
-      "num_hidden_layers": 2, "vocab_size": 512, "max_position_embeddings": 64, "rope_scaling": {"rope_type": "llama3", "factor": 8.0}})");
+  const auto file = home.Write("model.json",
+                               R"({"layers": 2, "hidden": 64, "heads": 4, "vocab": 512, "max_seq_len": 64,
+                               "position": "rope", "rope_scaling": "llama3"})");
   const auto predicted = RunAutocfg(home, {"predict", "--model", file, "--cluster", "a100-80gb-sxm:1x8",
                                            "--global-batch", "8", "--plan", "dp=8", "--json"});
   EXPECT_EQ(predicted.exit_code, 0) << predicted.err;
@@ -156,9 +155,9 @@ TEST(PredictionBadInput, ScaledFrequenciesArePredictedOnly) {
       << predicted.err;
   EXPECT_NE(predicted.out.find("rope_scaling llama3"), std::string::npos) << predicted.out;
   ExpectOneClearLine({"train", "--model", file, "--plan", "tp=1", "--steps", "1"}, 2,
-                     {"config.json", "rope_scaling llama3", "not supported yet"});
+                     {"model.json", "rope_scaling llama3 is a name alone"});
   ExpectOneClearLine({"search", "--model", file, "--cluster", "local:1x1", "--global-batch", "1"}, 2,
-                     {"config.json", "rope_scaling llama3", "not supported yet"});
+                     {"model.json", "rope_scaling llama3 is a name alone"});
 }
 
 TEST(PredictionBadInput, ClusterFilesNameTheFigure) {

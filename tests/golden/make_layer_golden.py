@@ -88,6 +88,9 @@ class Model:
     def norm(self, x, weights, name):
         return x / torch.sqrt((x ** 2).mean(-1, keepdim=True) + self.spec["norm_eps"]) * (self.one + weights[name + ".weight"])
 
+    def rotate(self, x):
+        return rotate(x, self.spec["rope_theta"])
+
     def attention(self, x, weights, prefix, rotates):
         batch, length, _ = x.shape
         heads, kv_heads, dim = self.spec["heads"], self.spec["kv_heads"], self.spec["head_dim"]
@@ -101,7 +104,7 @@ class Model:
             if kind == "head" and what != "v":
                 y = self.norm(y, weights, f"{prefix}{what}_norm")
             y = y.permute(0, 2, 1, 3)
-            return rotate(y, self.spec["rope_theta"]) if rotates and what != "v" else y
+            return self.rotate(y) if rotates and what != "v" else y
 
         q, k, v = project("q", heads), project("k", kv_heads), project("v", kv_heads)
         k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))

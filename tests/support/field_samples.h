@@ -24,6 +24,7 @@ inline std::vector<base::FieldValue> OtherValues(const base::FieldTraits& field,
       const double value = std::clamp(0.5, field.least, field.most);
       return {now && std::get<double>(*now) == value ? std::clamp(0.75, field.least, field.most) : value};
     }
+    case FieldType::kNumbers: return {std::vector<double>{field.least, field.least + 1.5}};
     case FieldType::kText: return {std::string("llama3")};
     case FieldType::kName: break;
   }

@@ -40,6 +40,12 @@ inline void AddRandomFeatures(ModelSpec& model, std::mt19937_64& random, bool pr
       [](ModelSpec& m, Draw draw) { m.attention_scale = draw % 3 == 0 ? 0.4 : 0; },
       [](ModelSpec& m, Draw draw) { m.residual_scale = draw % 3 == 0 ? 0.7 : 1; },
       [](ModelSpec& m, Draw draw) { m.logit_scale = draw % 3 == 0 ? 0.6 : 1; },
+      [](ModelSpec& m, Draw draw) {
+        if (m.position != Position::kRope || draw % 2 == 0) return;
+        m.rope_scaling = draw % 3 == 0 ? RopeScaling::kLlama3 : RopeScaling::kYarn;
+        m.rope_scaling_parameters = {.factor = 4, .original_max_position_embeddings = 16};
+        if (m.rope_scaling == RopeScaling::kLlama3) m.rope_scaling_parameters = Llama3Scaling(8);
+      },
   };
   for (const Change change : kChanges) {
     ModelSpec changed = model;

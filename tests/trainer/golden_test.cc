@@ -1,6 +1,7 @@
 // Compares the engine with independent implementations (tests/golden/make_gpt2_golden.py,
-// make_llama_golden.py, make_attention_golden.py, make_layer_golden.py). From the same weights and data it
-// must produce the same losses, norms and final weights, on one rank and with every split of the model.
+// make_llama_golden.py, make_attention_golden.py, make_layer_golden.py, make_rope_golden.py). From the same
+// weights and data it must produce the same losses, norms and final weights, on one rank and with every split
+// of the model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -167,13 +168,13 @@ TEST_P(GoldenVariant, MatchesReference) {
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenVariant,
                          ::testing::Values("qk_norm", "full_norm", "alibi", "granite", "smollm3", "olmo2",
-                                           "gemma3"),
+                                           "gemma3", "llama3_rope", "yarn", "longrope"),
                          [](const auto& info) { return std::string(info.param); });
 
 // In these runs, clipping is active in some steps but not in others, and the data wraps around.
 TEST(Golden, RunsExerciseClippingAndWrapping) {
-  for (const std::string name :
-       {"gpt2", "llama", "qk_norm", "full_norm", "alibi", "granite", "smollm3", "olmo2", "gemma3"}) {
+  for (const std::string name : {"gpt2", "llama", "qk_norm", "full_norm", "alibi", "granite", "smollm3",
+                                 "olmo2", "gemma3", "llama3_rope", "yarn", "longrope"}) {
     const nlohmann::json golden = GoldenRun(name);
     const std::vector<double> norms = golden.at("grad_norms");
     const double clip = golden.at("run").at("clip_norm");

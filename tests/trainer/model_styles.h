@@ -160,6 +160,19 @@ inline std::vector<ModelSpec> ModelStyles() {
   one_kv_head.norm_placement = NormPlacement::kSandwich;
   one_kv_head.qkv_bias = false;
   styles.push_back(one_kv_head);
+  // Llama 3.1: of its two frequencies, one is kept and one is divided.
+  ModelSpec llama3 = llama;
+  llama3.name = "llama3_scaling";
+  llama3.rope_scaling = RopeScaling::kLlama3;
+  llama3.rope_scaling_parameters = {
+      .factor = 8, .original_max_position_embeddings = 16, .low_freq_factor = 0.5, .high_freq_factor = 2};
+  styles.push_back(llama3);
+  // YaRN, whose factor of cosines and sines is not 1, in a part of each head.
+  ModelSpec yarn = partial;
+  yarn.name = "yarn_scaling";
+  yarn.rope_scaling = RopeScaling::kYarn;
+  yarn.rope_scaling_parameters = {.factor = 4, .original_max_position_embeddings = 16, .beta_fast = 2};
+  styles.push_back(yarn);
   return styles;
 }
 

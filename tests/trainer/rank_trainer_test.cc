@@ -87,8 +87,10 @@ TEST(RankTrainer, RejectsInvalidConfigs) {
   EXPECT_NO_THROW(RankTrainer(c, 0, 1, backend));
   c = SmallConfig();
   c.model.position = Position::kRope;
-  c.model.rope_scaling = "llama3";
-  EXPECT_THROW(RankTrainer(c, 0, 1, backend), NotSupported);
+  c.model.rope_scaling = RopeScaling::kLlama3;
+  EXPECT_THROW(RankTrainer(c, 0, 1, backend), NotSupported) << "a scaling without its parameters";
+  c.model.rope_scaling_parameters = Llama3Scaling(8);
+  EXPECT_NO_THROW(RankTrainer(c, 0, 1, backend));
   c = SmallConfig();
   c.plan.split = SplitMode::kAuto;
   EXPECT_THROW(RankTrainer(c, 0, 1, backend), BadInput) << "a plan that is not complete";

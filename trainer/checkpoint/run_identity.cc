@@ -1,6 +1,7 @@
 #include "trainer/checkpoint/run_identity.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -8,6 +9,7 @@
 
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
+#include "google/protobuf/reflection.h"
 #include "proto/convert/spec_convert.h"
 
 namespace autocfg::trainer {
@@ -17,6 +19,10 @@ using Field = google::protobuf::FieldDescriptor;
 
 std::string TextOf(const google::protobuf::Message& message, const Field& field) {
   const google::protobuf::Reflection& values = *message.GetReflection();
+  if (field.is_repeated() && field.cpp_type() == Field::CPPTYPE_DOUBLE) {
+    const auto& numbers = values.GetRepeatedFieldRef<double>(message, &field);
+    return fmt::format("{}", fmt::join(numbers.begin(), numbers.end(), " "));
+  }
   if (!field.is_repeated()) {
     switch (field.cpp_type()) {
       case Field::CPPTYPE_INT64: return fmt::format("{}", values.GetInt64(message, &field));
@@ -29,13 +35,20 @@ std::string TextOf(const google::protobuf::Message& message, const Field& field)
   throw std::logic_error(fmt::format("run identity: {} has a type without a text", field.full_name()));
 }
 
-// Adds every field of the message but its name, which says nothing about the numbers.
+// Adds every field of the message but its name, which says nothing about the numbers. An absent message in it
+// adds nothing.
 void AddFields(std::string_view prefix, const google::protobuf::Message& message, RunIdentity& identity) {
   const auto& type = *message.GetDescriptor();
   for (int i = 0; i < type.field_count(); ++i) {
     const Field& field = *type.field(i);
-    if (field.name() != "name")
+    if (field.cpp_type() == Field::CPPTYPE_MESSAGE) {
+      const google::protobuf::Reflection& values = *message.GetReflection();
+      if (values.HasField(message, &field)) {
+        AddFields(fmt::format("{}.{}", prefix, field.name()), values.GetMessage(message, &field), identity);
+      }
+    } else if (field.name() != "name") {
       identity.emplace_back(fmt::format("{}.{}", prefix, field.name()), TextOf(message, field));
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "search/shapes/rotary_frequencies.h"
 #include "trainer/parallel/parallel_linear.h"
 
 namespace autocfg::trainer {
@@ -33,7 +34,7 @@ TransformerLayer::TransformerLayer(const RankShape& shape, MemoryLayout& layout,
     : shape_(shape),
       workspace_(layout.workspace()),
       rotates_(Rotates(shape.model, layer)),
-      frequencies_{shape.model.rope_theta},
+      frequencies_(rotates_ ? FrequenciesOf(shape.model, shape.seq_len) : RotaryFrequencies{}),
       norm_1_(shape, layout.Find(Kind::kNorm1Weight, layer), layout.Find(Kind::kNorm1Bias, layer)),
       c_attn_(layout, layer),
       q_norm_(layout.Find(Kind::kQueryNormWeight, layer)),

@@ -22,8 +22,8 @@ from .errors import (AlreadyExists, AutocfgError, FailedPrecondition, Internal, 
                      PermissionDenied, ResourceExhausted, SearchFailed, Unavailable)
 from .types import (Answer, Attempt, Breakdown, Calibration, CalibrationBlock, CalibrationFigure, CalibrationIrregularShapes,
                     CalibrationShape, Candidate, Cluster, Counts, Device, DeviceEfficiency, Event, Measurement, MemoryBytes, Model,
-                    NodeGroup, OptionEffect, Plan, Prediction, Question, Recommendation, SearchSpec, SpaceAxis, Study, StudyState,
-                    Trial, TrialLog, TrialState, Workload)
+                    NodeGroup, OptionEffect, Plan, Prediction, Question, Recommendation, RopeScalingParameters, SearchSpec,
+                    SpaceAxis, Study, StudyState, Trial, TrialLog, TrialState, Workload)
 from .version import __version__
 
 __all__ = [
@@ -31,8 +31,8 @@ __all__ = [
     "CalibrationIrregularShapes", "CalibrationShape", "Candidate", "Cluster", "Coordinator", "Counts", "Device", "DeviceEfficiency",
     "Event", "FailedPrecondition", "Internal", "InvalidArgument", "Measurement", "MemoryBytes", "Model", "NodeGroup", "NotFound",
     "NotSupported", "OptionEffect", "PermissionDenied", "Plan", "Prediction", "Question", "Recommendation", "ResourceExhausted",
-    "Search", "SearchFailed", "SearchSpec", "SpaceAxis", "Study", "StudyState", "Trial", "TrialLog", "TrialState", "Unavailable",
-    "Workload", "__version__", "export", "predict", "search", "watch",
+    "RopeScalingParameters", "Search", "SearchFailed", "SearchSpec", "SpaceAxis", "Study", "StudyState", "Trial", "TrialLog",
+    "TrialState", "Unavailable", "Workload", "__version__", "export", "predict", "search", "watch",
 ]
 
 

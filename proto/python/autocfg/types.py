@@ -15,6 +15,24 @@ from . import _plan_text
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class RopeScalingParameters:
+    """Those of Model.rope_scaling, as transformers has them. Each scaling has some of them."""
+
+    factor: Optional[float] = None
+    original_max_position_embeddings: Optional[int] = None
+    low_freq_factor: Optional[float] = None
+    high_freq_factor: Optional[float] = None
+    beta_fast: Optional[float] = None
+    beta_slow: Optional[float] = None
+    attention_factor: Optional[float] = None
+    mscale: Optional[float] = None
+    mscale_all_dim: Optional[float] = None
+    truncate: Optional[bool] = None
+    short_factor: Sequence[float] = ()
+    long_factor: Sequence[float] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Model:
     """A transformer. Required: layers, hidden, heads, vocab; the others default as GPT-2 does."""
 
@@ -36,7 +54,7 @@ class Model:
     tied_embeddings: Optional[bool] = None
     init_std: Optional[float] = None
     vocab_multiple: Optional[int] = None
-    rope_scaling: Optional[str] = None
+    rope_scaling: Optional[str] = None  # none, linear, dynamic, yarn, longrope, llama3
     qkv_bias: Optional[bool] = None
     attention_out_bias: Optional[bool] = None
     mlp_bias: Optional[bool] = None
@@ -55,6 +73,7 @@ class Model:
     sliding_window: Optional[int] = None
     sliding_window_pattern: Optional[int] = None
     no_rope_layer_interval: Optional[int] = None
+    rope_scaling_parameters: Optional[RopeScalingParameters] = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

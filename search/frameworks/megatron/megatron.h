@@ -47,6 +47,7 @@ namespace megatron {
 inline constexpr std::string_view kGroupedQueries = "--group-query-attention";
 inline constexpr std::string_view kSwiGlu = "--swiglu";
 inline constexpr std::string_view kRopeScaling = "--use-rope-scaling";
+inline constexpr std::string_view kRopeScalingFactor = "--rope-scaling-factor";
 inline constexpr std::string_view kNoBiases = "--disable-bias-linear";
 inline constexpr std::string_view kQkvBiases = "--add-qkv-bias";
 inline constexpr std::string_view kUntied = "--untie-embeddings-and-output-weights";

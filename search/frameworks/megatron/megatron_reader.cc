@@ -277,7 +277,11 @@ void ReadModel(const ReadingOptions& options, SettingReader& read, RunDraft& run
   } else if (read.Flag("--no-position-embedding")) {
     if (!read.Has(kMegatronNames.position)) model.position = Position::kNone;
   }
-  if (read.Flag(megatron::kRopeScaling) && model.position == Position::kRope) model.rope_scaling = "llama3";
+  const double factor = read.Real(megatron::kRopeScalingFactor, 8);
+  if (read.Flag(megatron::kRopeScaling) && model.position == Position::kRope) {
+    model.rope_scaling = RopeScaling::kLlama3;
+    model.rope_scaling_parameters = Llama3Scaling(factor);
+  }
   const bool swiglu = read.Flag(megatron::kSwiGlu);
   const std::int64_t gated = model.hidden * 4 * 2 / 3 / 64 * 64;
   model.ffn_hidden =

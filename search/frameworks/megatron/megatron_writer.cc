@@ -11,8 +11,6 @@
 namespace autocfg {
 namespace {
 
-constexpr std::string_view kLlama3Scaling = "llama3";
-
 // A file of command-line flags: one option with its values a line, `#` starts a comment.
 class FlagFile {
  public:
@@ -72,7 +70,9 @@ void WriteModel(const ExportedRun& run, FlagFile& file) {
       file.Option(kMegatronNames.position, kRotaryPositions);
       file.Option(kMegatronNames.rotary_base, static_cast<std::int64_t>(model.rope_theta));
       file.Option(kMegatronNames.rotary_share, model.partial_rotary_factor);
-      file.Flag(megatron::kRopeScaling, !model.rope_scaling.empty());
+      file.Flag(megatron::kRopeScaling, model.rope_scaling != RopeScaling::kNone);
+      if (model.rope_scaling_parameters.factor != 0)
+        file.Option(megatron::kRopeScalingFactor, model.rope_scaling_parameters.factor);
       break;
     case Position::kAlibi:
     case Position::kNone: file.Option(kMegatronNames.position, kNoPositions); break;
@@ -175,8 +175,13 @@ void CheckMegatron(const ExportedRun& run, Refusals& refuse) {
   CheckCoreModel(model, refuse);
   refuse.UnlessModel(model.activation != Activation::kRelu && model.activation != Activation::kGeGlu,
                      fmt::format("activation={}", Name(model.activation)));
-  refuse.UnlessModel(model.rope_scaling.empty() || model.rope_scaling == kLlama3Scaling,
-                     fmt::format("rope_scaling={} (it has llama3)", model.rope_scaling));
+  const RopeScalingParameters& scaling = model.rope_scaling_parameters;
+  refuse.UnlessModel(
+      model.rope_scaling == RopeScaling::kNone ||
+          (model.rope_scaling == RopeScaling::kLlama3 &&
+           (NamesRopeScalingAlone(model) || scaling == Llama3Scaling(scaling.factor))),
+      fmt::format("rope_scaling={} (it has llama3, with the parameters of Llama 3.1 but for the factor)",
+                  Name(model.rope_scaling)));
   refuse.UnlessPrecision(run, {"fp32", "bf16", "fp16"}, "fp32, bf16 and fp16");
 }
 

@@ -127,7 +127,8 @@ void CheckNemo(const ExportedRun& run, Refusals& refuse) {
   CheckCoreModel(run.model, refuse);
   refuse.UnlessModel(run.model.activation != Activation::kRelu, "activation=relu");
   refuse.UnlessModel(run.model.position != Position::kNone, "position=none");
-  refuse.UnlessModel(run.model.rope_scaling.empty(), fmt::format("rope_scaling={}", run.model.rope_scaling));
+  refuse.UnlessModel(run.model.rope_scaling == RopeScaling::kNone,
+                     fmt::format("rope_scaling={}", Name(run.model.rope_scaling)));
   refuse.UnlessPrecision(run, {"bf16", "fp32"}, "bf16 and fp32 here");
 }
 

@@ -24,6 +24,7 @@ std::string FlavorOf(const ModelSpec& model) {
     known->name = model.name;
     known->max_seq_len = model.max_seq_len;
     known->rope_scaling = model.rope_scaling;
+    known->rope_scaling_parameters = model.rope_scaling_parameters;
     known->vocab_multiple = model.vocab_multiple;
     if (*known == model) return std::string(flavor);
   }
@@ -91,6 +92,13 @@ void CheckTorchtitan(const ExportedRun& run, Refusals& refuse) {
       !FlavorOf(run.model).empty(),
       fmt::format("model={} (its files name sizes of llama3: 8B, 70B, 405B; others are Python)",
                   run.model.name.empty() ? "unnamed" : base::Printable(run.model.name)));
+  // Its sizes have the scaling of Llama 3.1, and no keys for another.
+  refuse.UnlessModel(
+      run.model.rope_scaling == RopeScaling::kNone ||
+          (run.model.rope_scaling == RopeScaling::kLlama3 &&
+           (NamesRopeScalingAlone(run.model) || run.model.rope_scaling_parameters == Llama3Scaling(8))),
+      fmt::format("rope_scaling={} (it has llama3, with the parameters of Llama 3.1)",
+                  Name(run.model.rope_scaling)));
   refuse.UnlessPrecision(run, {"bf16", "fp32"}, "bf16 and fp32");
 }
 

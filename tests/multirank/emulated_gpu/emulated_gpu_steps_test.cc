@@ -26,7 +26,15 @@ TrainConfig NormedHeads(const char* precision) {
   return c;
 }
 
-// As above, but over all queries and all keys of a token.
+// Scaled rotary frequencies, with a factor of cosines and sines.
+TrainConfig ScaledRotations(const char* precision) {
+  TrainConfig c = Llama(precision);
+  c.model.rope_scaling = RopeScaling::kYarn;
+  c.model.rope_scaling_parameters = {.factor = 4, .original_max_position_embeddings = 16, .beta_fast = 2};
+  return c;
+}
+
+// Norms over all queries and all keys of a token.
 TrainConfig NormedTokens(const char* precision) {
   TrainConfig c = Llama(precision);
   c.model.qk_norm = QkNorm::kFull;
@@ -122,13 +130,10 @@ std::string NameOf(const ::testing::TestParamInfo<Model>& info) { return info.pa
 
 const Model kCommonModels[] = {{"Gpt2", &Gpt2}, {"Llama", &Llama}};
 // What few models have.
-const Model kOtherModels[] = {{"NormedHeads", &NormedHeads},
-                              {"NormedTokens", &NormedTokens},
-                              {"SharedHeads", &SharedHeads},
-                              {"Alibi", &Alibi},
-                              {"ScaledResiduals", &ScaledResiduals},
-                              {"NormedOutputs", &NormedOutputs},
-                              {"NormedEnds", &NormedEnds}};
+const Model kOtherModels[] = {{"NormedHeads", &NormedHeads},         {"NormedTokens", &NormedTokens},
+                              {"SharedHeads", &SharedHeads},         {"Alibi", &Alibi},
+                              {"ScaledResiduals", &ScaledResiduals}, {"NormedOutputs", &NormedOutputs},
+                              {"NormedEnds", &NormedEnds},           {"ScaledRotations", &ScaledRotations}};
 
 class EmulatedGpuModels : public EmulatedGpu, public ::testing::WithParamInterface<Model> {
  protected:

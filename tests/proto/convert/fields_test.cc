@@ -74,7 +74,83 @@ std::set<std::string> FieldsOf(const google::protobuf::Descriptor& message) {
 }
 
 TEST(ModelFields, AreThoseOfTheMessage) {
-  EXPECT_EQ(NamesOf(ModelFields()), FieldsOf(*v1::ModelSpec::descriptor()));
+  EXPECT_EQ(NamesOf(ModelFields(), {"rope_scaling_parameters"}), FieldsOf(*v1::ModelSpec::descriptor()));
+  EXPECT_EQ(NamesOf(RopeScalingFields()), FieldsOf(*v1::RopeScalingParameters::descriptor()));
+}
+
+// A model of each scaling, with all parameters that it needs.
+std::vector<ModelSpec> ScaledModels() {
+  std::vector<ModelSpec> models;
+  for (int i = 1; i < kRopeScalingCount; ++i) {
+    ModelSpec model = SomeModels()[0];
+    model.sliding_window = 0;
+    model.rope_scaling = static_cast<RopeScaling>(i);
+    RopeScalingParameters& parameters = model.rope_scaling_parameters;
+    if (model.rope_scaling != RopeScaling::kLongRope) parameters.factor = 8;
+    if (model.rope_scaling == RopeScaling::kLlama3) parameters = Llama3Scaling(8);
+    if (model.rope_scaling == RopeScaling::kLlama3) parameters.low_freq_factor = 0.25;
+    if (model.rope_scaling == RopeScaling::kYarn) parameters.beta_slow = 0.25;
+    if (model.rope_scaling == RopeScaling::kLongRope)
+      parameters.short_factor = parameters.long_factor = std::vector<double>(8, 1.5);
+    models.push_back(model);
+  }
+  return models;
+}
+
+TEST(RopeScalingFields, GoThroughJsonAndTheMessage) {
+  for (const RopeScalingField& field : RopeScalingFields()) {
+    int tried = 0;
+    for (ModelSpec model : ScaledModels()) {
+      if (Has(model.rope_scaling, field)) {
+        const base::FieldValue other = test::OtherValues(field, field.Get(model.rope_scaling_parameters))[0];
+        field.Set(model.rope_scaling_parameters,
+                  field.type == base::FieldType::kNumbers ? std::vector<double>(8, 1.25) : other);
+        ++tried;
+      }
+      ASSERT_TRUE(Validate(model).ok()) << field.name << ": " << Validate(model);
+      EXPECT_TRUE(CheckEngineSupports(model).ok()) << field.name;
+      const auto read = ParseModelText(ModelJson(model).dump());
+      ASSERT_TRUE(read.ok()) << field.name << ": " << read.status();
+      EXPECT_EQ(*read, model) << field.name;
+      const auto received = FromProto(Wire(ToProto(model)));
+      ASSERT_TRUE(received.ok()) << field.name << ": " << received.status();
+      EXPECT_EQ(*received, model) << field.name;
+    }
+    EXPECT_GE(tried, 1) << field.name;
+  }
+}
+
+// Older files and messages have the name alone.
+TEST(RopeScalingFields, ANameAloneIsReadAndWritten) {
+  ModelSpec model = SomeModels()[0];
+  model.rope_scaling = RopeScaling::kYarn;
+  EXPECT_EQ(ModelJson(model)["rope_scaling"], "yarn");
+  EXPECT_EQ(*ParseModelJson(ModelJson(model)), model);
+  v1::ModelSpec message = ToProto(model);
+  EXPECT_EQ(message.rope_scaling(), "yarn");
+  EXPECT_FALSE(message.has_rope_scaling_parameters());
+  EXPECT_EQ(*FromProto(message), model);
+  message.set_rope_scaling("magic");
+  EXPECT_THAT(std::string(FromProto(message).status().message()),
+              testing::HasSubstr("unknown rope_scaling 'magic'; expected none, linear,"));
+}
+
+TEST(RopeScalingFields, JsonIsRefusedByName) {
+  const auto says = [](const char* scaling) {
+    nlohmann::ordered_json json = ModelJson(SomeModels()[0]);
+    json["rope_scaling"] = nlohmann::ordered_json::parse(scaling);
+    return std::string(ParseModelJson(json).status().message());
+  };
+  using testing::HasSubstr;
+  EXPECT_EQ(says(R"({"type": "none"})"), "");
+  EXPECT_THAT(says(R"({"factor": 8})"), HasSubstr("rope_scaling: type is missing"));
+  EXPECT_THAT(says(R"({"type": "magic", "factor": 8})"), HasSubstr("unknown rope_scaling 'magic'"));
+  EXPECT_THAT(says(R"({"type": "linear", "factor": "8"})"), HasSubstr("rope_scaling: factor"));
+  EXPECT_THAT(says(R"({"type": "linear", "factors": 8})"), HasSubstr("rope_scaling: "));
+  EXPECT_THAT(says(R"({"type": "linear", "mscale": 8})"), HasSubstr("rope_scaling: factor is missing"));
+  EXPECT_THAT(says(R"({"type": "longrope", "short_factor": [1, "2"]})"),
+              HasSubstr("rope_scaling: short_factor must be a list of finite numbers"));
+  EXPECT_THAT(says("[8]"), HasSubstr("rope_scaling"));
 }
 
 // What predictions say of a model, with and without fused attention.
@@ -153,15 +229,23 @@ std::string ValuesOf(const base::FieldTraits& field) {
       return fmt::format("{} {:g}", field.least > 0 ? fmt::format("{:g} to", field.least) : "above 0, to",
                          field.most);
     case base::FieldType::kName: return fmt::format("{}", fmt::join(field.names, ", "));
+    case base::FieldType::kNumbers: return "numbers above 0, one for each pair of dims that rotate";
     case base::FieldType::kText: break;
   }
   return "a text";
 }
 
-std::string DefaultOf(const ModelField& field) {
+template <typename Struct>
+std::string DefaultOf(const base::Field<Struct>& field) {
   if (field.required) return "required";
   if (!field.default_note.empty()) return std::string(field.default_note);
-  return std::visit([](const auto& value) { return fmt::format("{}", value); }, *field.Get(ModelSpec()));
+  return std::visit([](const auto& value) { return fmt::format("{}", value); }, *field.Get(Struct()));
+}
+
+std::string ScalingsOf(std::span<const RopeScaling> scalings) {
+  std::vector<std::string_view> names;
+  for (const RopeScaling scaling : scalings) names.push_back(Name(scaling));
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 // A described cluster with a GPU, and rows whose every figure goes through.
@@ -225,6 +309,17 @@ TEST(ModelFields, StandInTheDocumentationAsInTheTable) {
   for (const ModelField& field : ModelFields()) {
     table += fmt::format("| `{}` | {} | {} | {} | {} |\n", field.name, field.summary, DefaultOf(field),
                          ValuesOf(field), SupportOf(field));
+  }
+  EXPECT_TRUE(FormatsPage().find(table) != std::string::npos) << "docs/formats.md lacks this table:\n"
+                                                              << table;
+}
+
+TEST(RopeScalingFields, StandInTheDocumentationAsInTheTable) {
+  std::string table;
+  for (const RopeScalingField& field : RopeScalingFields()) {
+    table += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", field.name, field.summary,
+                         ScalingsOf(field.needed_by), ScalingsOf(field.taken_by),
+                         field.taken_by.empty() ? "" : DefaultOf(field), ValuesOf(field));
   }
   EXPECT_TRUE(FormatsPage().find(table) != std::string::npos) << "docs/formats.md lacks this table:\n"
                                                               << table;

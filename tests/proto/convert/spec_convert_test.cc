@@ -35,7 +35,8 @@ ModelSpec SomeModel() {
   model.norm_eps = 1e-6;
   model.position = Position::kRope;
   model.rope_theta = 5e5;
-  model.rope_scaling = "llama3";
+  model.rope_scaling = RopeScaling::kLlama3;
+  model.rope_scaling_parameters = Llama3Scaling(8);
   model.init_std = 0.01;
   model.vocab_multiple = 64;
   SetBiases(model, false);

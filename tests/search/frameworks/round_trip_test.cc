@@ -124,6 +124,55 @@ TEST_P(RoundTrip, OfABatchScriptGivesTheSameRun) {
   EXPECT_TRUE(framework == kDeepSpeed || changed >= 20) << changed;
 }
 
+TEST(RoundTripScalings, OnlyThoseOfTheFrameworkAreWritten) {
+  test::RandomRuns runs(25);
+  ExportedRun run = runs.Next();
+  run.model = *ModelPreset("llama3-8b");
+  FillDefaults(run.model);
+  run.plan = *ParsePlanText("tp=1,pp=1,dp=8,mbs=1");
+  run.workload = {.global_batch = 8, .seq_len = 1024, .precision = *ParsePrecision("bf16")};
+  const auto exported = [&](const char* framework, RopeScaling scaling,
+                            const RopeScalingParameters& parameters) {
+    run.model.rope_scaling = scaling;
+    run.model.rope_scaling_parameters = parameters;
+    return Export(run, *FindExportTarget(framework));
+  };
+  using testing::HasSubstr;
+  for (const double factor : {8.0, 32.0}) {
+    const auto file = exported("megatron", RopeScaling::kLlama3, Llama3Scaling(factor));
+    ASSERT_TRUE(file.ok()) << file.status();
+    const auto read = ReadFrameworkFile("megatron", "run.txt", file->text);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->model.rope_scaling, RopeScaling::kLlama3);
+    EXPECT_EQ(read->model.rope_scaling_parameters, Llama3Scaling(factor));
+  }
+  // A name alone leaves the factor to the framework.
+  const auto named = exported("megatron", RopeScaling::kLlama3, {});
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_THAT(named->text, HasSubstr("--use-rope-scaling\n"));
+  EXPECT_THAT(named->text, testing::Not(HasSubstr("--rope-scaling-factor")));
+  EXPECT_EQ(ReadFrameworkFile("megatron", "run.txt", named->text)->model.rope_scaling_parameters,
+            Llama3Scaling(8));
+  run.plan = *ParsePlanText("tp=1,pp=1,dp=8,mbs=1,zero=3,grad_overlap=1,param_overlap=1");
+  const auto same = exported("torchtitan", RopeScaling::kLlama3, Llama3Scaling(8));
+  EXPECT_TRUE(same.ok()) << same.status();
+
+  const auto refused = [&](const char* framework, RopeScaling scaling,
+                           const RopeScalingParameters& parameters) {
+    return std::string(exported(framework, scaling, parameters).status().message());
+  };
+  for (const char* framework : {"megatron", "nemo", "torchtitan"})
+    EXPECT_THAT(refused(framework, RopeScaling::kYarn, {.factor = 2}), HasSubstr("rope_scaling=yarn"));
+  RopeScalingParameters other = Llama3Scaling(8);
+  other.high_freq_factor = 5;
+  EXPECT_THAT(
+      refused("megatron", RopeScaling::kLlama3, other),
+      HasSubstr("rope_scaling=llama3 (it has llama3, with the parameters of Llama 3.1 but for the factor)"));
+  EXPECT_THAT(refused("torchtitan", RopeScaling::kLlama3, Llama3Scaling(32)),
+              HasSubstr("rope_scaling=llama3"));
+  EXPECT_THAT(refused("nemo", RopeScaling::kLlama3, Llama3Scaling(8)), HasSubstr("rope_scaling=llama3"));
+}
+
 TEST(RoundTripScripts, NodesMustBeThoseOfTheFile) {
   test::RandomRuns runs(24);
   ExportedRun run = runs.Next();

@@ -84,8 +84,8 @@ TEST(HuggingFace, MapsEveryField) {
   EXPECT_FALSE(ImportHuggingFace(biased)->mlp_bias);
 }
 
-// The field of Llama 3.1, verbatim. Only its name is kept, for predictions; the engine rejects it.
-TEST(HuggingFace, RopeScalingIsPredictedOnly) {
+// The field of Llama 3.1, verbatim.
+TEST(HuggingFace, RopeScalingOfLlama31) {
   const Json scaling = {{"factor", 8.0},
                         {"low_freq_factor", 1.0},
                         {"high_freq_factor", 4.0},
@@ -93,13 +93,78 @@ TEST(HuggingFace, RopeScalingIsPredictedOnly) {
                         {"rope_type", "llama3"}};
   const auto model = With(kLlama3, "rope_scaling", scaling);
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ(model->rope_scaling, "llama3");
+  EXPECT_EQ(model->rope_scaling, RopeScaling::kLlama3);
+  EXPECT_EQ(model->rope_scaling_parameters, Llama3Scaling(8));
   EXPECT_EQ(model->rope_theta, 500'000);
-  EXPECT_TRUE(CheckPredictable(*model).ok());
-  EXPECT_THAT(std::string(CheckEngineSupports(*model).message()),
-              HasSubstr("rope_scaling llama3 can be predicted, but running it"));
-  EXPECT_EQ(With(kLlama3, "rope_scaling", Json{{"type", "linear"}, {"factor", 2.0}})->rope_scaling, "linear");
-  EXPECT_EQ(With(kLlama3, "rope_scaling", nullptr)->rope_scaling, "");
+  EXPECT_TRUE(CheckEngineSupports(*model).ok());
+  EXPECT_EQ(With(kLlama3, "rope_scaling", nullptr)->rope_scaling, RopeScaling::kNone);
+  Json newer = Json::parse(kLlama3);
+  newer["rope_parameters"] = scaling;
+  newer["rope_parameters"]["rope_theta"] = 10'000.0;
+  EXPECT_EQ(ImportHuggingFace(newer)->rope_scaling_parameters, Llama3Scaling(8));
+  EXPECT_EQ(ImportHuggingFace(newer)->rope_theta, 10'000);
+  Json partial = scaling;
+  partial.erase("low_freq_factor");
+  EXPECT_THAT(std::string(With(kLlama3, "rope_scaling", partial).status().message()),
+              HasSubstr("rope_scaling: low_freq_factor is missing; llama3 needs it"));
+  partial["low_freq_factor"] = "1";
+  EXPECT_THAT(std::string(With(kLlama3, "rope_scaling", partial).status().message()),
+              AllOf(HasSubstr("config.json: rope_scaling"), HasSubstr("low_freq_factor")));
+}
+
+TEST(HuggingFace, OtherRopeScalings) {
+  const auto of = [](const Json& scaling) { return With(kLlama3, "rope_scaling", scaling); };
+  // Other fields are ignored, as in transformers.
+  const auto linear = of({{"type", "linear"}, {"factor", 2.0}, {"finetuned", true}, {"beta_fast", 3}});
+  EXPECT_EQ(linear->rope_scaling, RopeScaling::kLinear);
+  EXPECT_EQ(linear->rope_scaling_parameters, RopeScalingParameters{.factor = 2});
+  const auto dynamic = of({{"type", "dynamic"}, {"factor", 4}, {"original_max_position_embeddings", 2048}});
+  EXPECT_EQ(dynamic->rope_scaling, RopeScaling::kDynamic);
+  EXPECT_EQ(dynamic->rope_scaling_parameters, RopeScalingParameters{.factor = 4});
+  const RopeScalingParameters expected{.factor = 32,
+                                       .original_max_position_embeddings = 4096,
+                                       .attention_factor = 1.1,
+                                       .mscale = 1,
+                                       .mscale_all_dim = 0.707,
+                                       .truncate = false};
+  const auto yarn = of({{"rope_type", "yarn"},
+                        {"factor", 32.0},
+                        {"original_max_position_embeddings", 4096},
+                        {"beta_fast", 32.0},
+                        {"beta_slow", nullptr},
+                        {"attention_factor", 1.1},
+                        {"mscale", 1.0},
+                        {"mscale_all_dim", 0.707},
+                        {"truncate", false}});
+  ASSERT_TRUE(yarn.ok()) << yarn.status();
+  EXPECT_EQ(yarn->rope_scaling, RopeScaling::kYarn);
+  EXPECT_EQ(yarn->rope_scaling_parameters, expected);
+  // transformers derives a factor that is missing.
+  EXPECT_EQ(
+      of({{"type", "yarn"}, {"original_max_position_embeddings", 2048}})->rope_scaling_parameters.factor, 4);
+}
+
+// Phi-3 names its scaling in three ways, and has the original length beside it.
+TEST(HuggingFace, LongRopeOfPhi3) {
+  const std::vector<double> shorter(48, 1.0), longer(48, 2.5);
+  Json phi = {{"model_type", "phi3"},      {"num_hidden_layers", 2},
+              {"hidden_size", 3072},       {"num_attention_heads", 32},
+              {"intermediate_size", 8192}, {"vocab_size", 32064},
+              {"sliding_window", nullptr}, {"max_position_embeddings", 131072},
+              {"rope_theta", 10000.0},     {"original_max_position_embeddings", 4096}};
+  for (const char* type : {"su", "yarn", "longrope"}) {
+    phi["rope_scaling"] = {{"type", type}, {"short_factor", shorter}, {"long_factor", longer}};
+    const auto model = ImportHuggingFace(phi);
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ(model->rope_scaling, RopeScaling::kLongRope) << type;
+    EXPECT_EQ(model->rope_scaling_parameters,
+              (RopeScalingParameters{
+                  .original_max_position_embeddings = 4096, .short_factor = shorter, .long_factor = longer}));
+    EXPECT_TRUE(CheckEngineSupports(*model).ok());
+  }
+  phi["rope_scaling"]["long_factor"] = {1.0, 2.0};
+  EXPECT_THAT(std::string(ImportHuggingFace(phi).status().message()),
+              HasSubstr("long_factor has 2 numbers; give 48"));
 }
 
 TEST(HuggingFace, NotSupportedYet) {

@@ -275,7 +275,8 @@ TEST(PublishedModels, Gemmas) {
   EXPECT_EQ(third.sliding_window, 1024);
   EXPECT_EQ(third.sliding_window_pattern, 6);
   EXPECT_EQ(third.attention_softcap, 0);
-  EXPECT_EQ(third.rope_scaling, "linear");
+  EXPECT_EQ(third.rope_scaling, RopeScaling::kLinear);
+  EXPECT_EQ(third.rope_scaling_parameters, RopeScalingParameters{.factor = 8});
   EXPECT_EQ(third.rope_theta, 1'000'000);
 }
 

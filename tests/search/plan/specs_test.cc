@@ -162,9 +162,8 @@ TEST(ModelSpec, ValidateNamesTheField) {
               HasSubstr("rope_theta is 1e-09; it must be from 1 to"));
   EXPECT_THAT(says([](ModelSpec& m) { m.name = "a\nb"; }), HasSubstr("name has a control character"));
   EXPECT_THAT(says([](ModelSpec& m) { m.name = std::string(201, 'x'); }), HasSubstr("name has 201 bytes"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.rope_scaling = "llama3"; }),
+  EXPECT_THAT(says([](ModelSpec& m) { m.rope_scaling = RopeScaling::kLlama3; }),
               HasSubstr("rope_scaling is llama3, but position is learned"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.rope_scaling = "magic"; }), HasSubstr("rope_scaling is not known"));
   EXPECT_THAT(says([](ModelSpec& m) {
                 m.position = Position::kRope;
                 m.head_dim = 63;
@@ -223,7 +222,10 @@ TEST(ModelFields, AreRefusedByNameUnlessTheEngineRunsThem) {
     for (const ModelSpec& model : test::ChangedIn(field, none)) {
       EXPECT_EQ(CheckPredictable(model).ok(), field.support != Support::kNone) << field.name;
       const absl::Status status = CheckEngineSupports(model);
-      if (field.support == Support::kRun) {
+      if (field.name == "rope_scaling") {
+        EXPECT_THAT(std::string(status.message()),
+                    HasSubstr("is a name alone, which can be predicted, not run"));
+      } else if (field.support == Support::kRun) {
         EXPECT_TRUE(status.ok()) << status;
       } else {
         EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
@@ -235,6 +237,64 @@ TEST(ModelFields, AreRefusedByNameUnlessTheEngineRunsThem) {
   EXPECT_THAT(
       std::string(CheckEngineSupports(none).message()),
       HasSubstr("output_softcap 30 can be predicted, but running it is not supported yet; remove it"));
+}
+
+TEST(RopeScaling, ParametersAreRefusedByName) {
+  ModelSpec model = Gpt(2, 64, 8, 100);
+  model.position = Position::kRope;
+  const auto says = [&](RopeScaling scaling, const RopeScalingParameters& parameters) {
+    model.rope_scaling = scaling;
+    model.rope_scaling_parameters = parameters;
+    const absl::Status status = Validate(model);
+    EXPECT_TRUE(!status.ok() || CheckEngineSupports(model).ok());
+    return std::string(status.message());
+  };
+  const RopeScalingParameters llama3 = Llama3Scaling(8);
+  const std::vector<double> ones(4, 1.0);
+  const RopeScalingParameters longrope{.short_factor = ones, .long_factor = ones};
+  EXPECT_EQ(says(RopeScaling::kLinear, {.factor = 2}), "");
+  EXPECT_EQ(says(RopeScaling::kDynamic, {.factor = 1}), "");
+  EXPECT_EQ(says(RopeScaling::kYarn, {.factor = 2, .beta_fast = 16, .truncate = false}), "");
+  EXPECT_EQ(says(RopeScaling::kLongRope, longrope), "");
+  EXPECT_EQ(says(RopeScaling::kLlama3, llama3), "");
+
+  EXPECT_THAT(says(RopeScaling::kNone, {.factor = 2}),
+              HasSubstr("rope_scaling: factor is not a parameter of none; leave it out"));
+  model.position = Position::kLearned;
+  EXPECT_THAT(says(RopeScaling::kNone, {.factor = 2}), HasSubstr("factor is not a parameter of none"));
+  EXPECT_THAT(says(RopeScaling::kLinear, {.factor = 2}), HasSubstr("but position is learned"));
+  model.position = Position::kRope;
+  EXPECT_THAT(says(RopeScaling::kLinear, {.factor = 2, .mscale = 1}),
+              HasSubstr("rope_scaling: mscale is not a parameter of linear"));
+  EXPECT_THAT(says(RopeScaling::kLinear, {.factor = 0.5}),
+              HasSubstr("rope_scaling: factor is 0.5; it must be at least 1"));
+  EXPECT_THAT(says(RopeScaling::kLinear, {.factor = std::numeric_limits<double>::quiet_NaN()}),
+              HasSubstr("rope_scaling: factor is nan"));
+  EXPECT_THAT(says(RopeScaling::kYarn, {.original_max_position_embeddings = 64}),
+              HasSubstr("rope_scaling: factor is missing; yarn needs it"));
+  EXPECT_THAT(says(RopeScaling::kYarn, {.factor = 2, .original_max_position_embeddings = -3}),
+              HasSubstr("original_max_position_embeddings is -3; it must be at least 2"));
+  EXPECT_THAT(says(RopeScaling::kYarn, {.factor = 2, .attention_factor = -1}),
+              HasSubstr("attention_factor is -1; it must be positive"));
+  EXPECT_THAT(says(RopeScaling::kYarn, {.factor = 2, .beta_slow = 40}),
+              HasSubstr("beta_slow is 40; it must be below beta_fast, which is 32"));
+  RopeScalingParameters changed = llama3;
+  changed.low_freq_factor = 4;
+  EXPECT_THAT(says(RopeScaling::kLlama3, changed),
+              HasSubstr("low_freq_factor is 4; it must be below high_freq_factor, which is 4"));
+  changed.low_freq_factor = 0;
+  EXPECT_THAT(says(RopeScaling::kLlama3, changed), HasSubstr("low_freq_factor is missing; llama3 needs it"));
+  changed = longrope;
+  changed.long_factor.push_back(1);
+  EXPECT_THAT(says(RopeScaling::kLongRope, changed),
+              HasSubstr("long_factor has 5 numbers; give 4, one for each pair of the 8 dims of a head"));
+  changed.long_factor = {1, 1, 0, 1};
+  EXPECT_THAT(says(RopeScaling::kLongRope, changed), HasSubstr("long_factor is 0; it must be positive"));
+  model.rope_theta = 1;
+  EXPECT_THAT(says(RopeScaling::kYarn, {.factor = 2}), HasSubstr("rope_theta is 1; with rope_scaling yarn"));
+  model.rope_theta = 1e4;
+  model.partial_rotary_factor = 0.25;
+  EXPECT_THAT(says(RopeScaling::kDynamic, {.factor = 2}), HasSubstr("only 2 dims of a head rotate"));
 }
 
 // A share that was written with few digits still rotates whole dims.

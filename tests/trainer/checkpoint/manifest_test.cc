@@ -155,6 +155,11 @@ TEST(RunIdentity, HasEverythingThatChangesTheSteps) {
       [](TrainConfig& c) { c.model.hidden = 64; },
       [](TrainConfig& c) { c.model.norm_eps = 1e-6; },
       [](TrainConfig& c) { SetBiases(c.model, false); },
+      [](TrainConfig& c) { c.model.rope_scaling = RopeScaling::kYarn; },
+      [](TrainConfig& c) { c.model.rope_scaling_parameters.factor = 2; },
+      [](TrainConfig& c) {
+        c.model.rope_scaling_parameters.long_factor = {1, 2};
+      },
       [](TrainConfig& c) { c.model.tied_embeddings = false; },
       [](TrainConfig& c) { c.workload.seq_len = 4; },
       [](TrainConfig& c) { c.workload.global_batch = 16; },
@@ -176,6 +181,12 @@ TEST(RunIdentity, HasEverythingThatChangesTheSteps) {
     EXPECT_NE(FirstDifference(identity, IdentityOf(other, "data")), "") << "change " << i;
   }
   EXPECT_NE(FirstDifference(identity, IdentityOf(run, "other data")), "");
+  TrainConfig scaled = run;
+  scaled.model.rope_scaling_parameters.long_factor = {1, 2};
+  TrainConfig other = scaled;
+  other.model.rope_scaling_parameters.long_factor = {1, 2.5};
+  EXPECT_EQ(FirstDifference(IdentityOf(scaled, "data"), IdentityOf(other, "data")),
+            "model.rope_scaling_parameters.long_factor is 1 2 in the checkpoint and 1 2.5 in this run");
 
   TrainConfig same = run;
   same.model.name = "other";

@@ -1,0 +1,16 @@
+// The frequencies by which a model's queries and keys rotate. Pure functions, thread-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "search/ops/rotary_frequencies.h"
+#include "search/plan/model_spec.h"
+
+namespace autocfg {
+
+// Returns the frequencies in sequences of `seq_len` tokens, as transformers computes them
+// (modeling_rope_utils.py), but in double precision. Requires a valid model with rotary positions, and the
+// parameters of its rope_scaling (CheckEngineSupports).
+RotaryFrequencies FrequenciesOf(const ModelSpec& model, std::int64_t seq_len);
+
+}  // namespace autocfg
