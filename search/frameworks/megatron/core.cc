@@ -26,6 +26,10 @@ CoreBiases CoreBiasesOf(const ModelSpec& model) {
   return model.qkv_bias ? CoreBiases::kQkvOnly : CoreBiases::kNone;
 }
 
+bool HasLinearScaling(const ModelSpec& model) {
+  return model.rope_scaling == RopeScaling::kLinear && !NamesRopeScalingAlone(model);
+}
+
 void CheckCoreModel(const ModelSpec& model, Refusals& refuse) {
   refuse.UnlessModel(IsItsGelu(model),
                      fmt::format("activation={} {} biases (it has gelu with them, gelu_erf without)",
@@ -43,6 +47,16 @@ void CheckCoreModel(const ModelSpec& model, Refusals& refuse) {
     if (feature.name == "qk_norm" || feature.name == "partial_rotary_factor") continue;  // it has them
     const std::string value = feature.names.empty() ? "" : "=" + std::get<std::string>(*feature.Get(model));
     refuse.UnlessModel(feature.IsDefault(model), fmt::format("{}{}", feature.name, value));
+  }
+}
+
+void ReadRotaryPositions(const CoreNames& names, SettingReader& read, ModelSpec& model) {
+  model.position = Position::kRope;
+  model.rope_theta = read.Real(names.rotary_base, 10000);
+  model.partial_rotary_factor = read.Real(names.rotary_share, 1);
+  if (const double factor = read.Real(names.rotary_factor, 1); factor != 1) {
+    model.rope_scaling = RopeScaling::kLinear;
+    model.rope_scaling_parameters = {.factor = factor};
   }
 }
 
@@ -70,13 +84,12 @@ void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run) {
   model.init_std = read.Real(names.init_std, 0.02);
   const std::string position = read.Text(names.position, kLearnedPositions);
   if (position == kRotaryPositions) {
-    model.position = Position::kRope;
-    model.rope_theta = read.Real(names.rotary_base, 10000);
-    model.partial_rotary_factor = read.Real(names.rotary_share, 1);
+    ReadRotaryPositions(names, read, model);
   } else if (position == kLearnedPositions || position == kNoPositions) {
     model.position = position == kLearnedPositions ? Position::kLearned : Position::kNone;
     (void)read.Find(names.rotary_base);
     (void)read.Find(names.rotary_share);
+    (void)read.Find(names.rotary_factor);
   } else {
     read.Fail(*read.Find(names.position),
               fmt::format("is '{}', which is not modelled; only {}, {} and {} can be read",

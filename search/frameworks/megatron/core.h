@@ -17,7 +17,7 @@ struct CoreNames {
   std::string_view seq_len, max_seq_len;
   std::string_view norm, layer_norm, rms_norm;  // the option, and its values
   std::string_view norm_eps;
-  std::string_view position, rotary_base, rotary_share;
+  std::string_view position, rotary_base, rotary_share, rotary_factor;
   std::string_view qk_norm, vocab_multiple, init_std;
   std::array<SayingSetting, 2> axes;
   std::string_view sp, micro_batch, global_batch;
@@ -53,11 +53,15 @@ constexpr std::array<SayingSetting, 7> CoreSaying(const CoreNames& names, std::s
 enum class CoreBiases { kAll, kQkvOnly, kNone, kOther };
 CoreBiases CoreBiasesOf(const ModelSpec& model);
 
+// The core divides positions by a factor, which is the linear scaling of their frequencies.
+bool HasLinearScaling(const ModelSpec& model);
+
 // Refuses what the core cannot express of the model. Each framework adds its own.
 void CheckCoreModel(const ModelSpec& model, Refusals& refuse);
 
 // Read the options of `names`. The plan needs dp and the precision.
 void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run);
+void ReadRotaryPositions(const CoreNames& names, SettingReader& read, ModelSpec& model);
 void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run);
 
 // Recomputes the scores of attention, as `setting` says; a note if fused attention keeps none.

@@ -27,6 +27,7 @@ inline constexpr CoreNames kMegatronNames = {
     .position = "--position-embedding-type",
     .rotary_base = "--rotary-base",
     .rotary_share = "--rotary-percent",
+    .rotary_factor = "--rotary-seq-len-interpolation-factor",
     .qk_norm = "--qk-layernorm",
     .vocab_multiple = "--make-vocab-size-divisible-by",
     .init_std = "--init-method-std",

@@ -271,14 +271,16 @@ void ReadModel(const ReadingOptions& options, SettingReader& read, RunDraft& run
   if (read.Find(kMegatronNames.norm_eps) == nullptr)
     model.norm_eps = read.Real("--layernorm-epsilon", model.norm_eps);  // its older name
   if (read.Flag("--use-rotary-position-embeddings")) {
-    model.position = Position::kRope;
-    model.rope_theta = read.Real(kMegatronNames.rotary_base, 10000);
-    model.partial_rotary_factor = read.Real(kMegatronNames.rotary_share, 1);
+    ReadRotaryPositions(kMegatronNames, read, model);
   } else if (read.Flag("--no-position-embedding")) {
     if (!read.Has(kMegatronNames.position)) model.position = Position::kNone;
   }
   const double factor = read.Real(megatron::kRopeScalingFactor, 8);
   if (read.Flag(megatron::kRopeScaling) && model.position == Position::kRope) {
+    if (HasLinearScaling(model)) {
+      read.FailAgainst(*read.Find(megatron::kRopeScaling), *read.Find(kMegatronNames.rotary_factor),
+                       "; leave one of them");
+    }
     model.rope_scaling = RopeScaling::kLlama3;
     model.rope_scaling_parameters = Llama3Scaling(factor);
   }

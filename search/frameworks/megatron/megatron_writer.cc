@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -70,9 +71,11 @@ void WriteModel(const ExportedRun& run, FlagFile& file) {
       file.Option(kMegatronNames.position, kRotaryPositions);
       file.Option(kMegatronNames.rotary_base, static_cast<std::int64_t>(model.rope_theta));
       file.Option(kMegatronNames.rotary_share, model.partial_rotary_factor);
-      file.Flag(megatron::kRopeScaling, model.rope_scaling != RopeScaling::kNone);
-      if (model.rope_scaling_parameters.factor != 0)
-        file.Option(megatron::kRopeScalingFactor, model.rope_scaling_parameters.factor);
+      file.Flag(megatron::kRopeScaling, model.rope_scaling == RopeScaling::kLlama3);
+      if (const double factor = model.rope_scaling_parameters.factor; factor != 0) {
+        file.Option(HasLinearScaling(model) ? kMegatronNames.rotary_factor : megatron::kRopeScalingFactor,
+                    factor);
+      }
       break;
     case Position::kAlibi:
     case Position::kNone: file.Option(kMegatronNames.position, kNoPositions); break;
@@ -178,9 +181,11 @@ void CheckMegatron(const ExportedRun& run, Refusals& refuse) {
   const RopeScalingParameters& scaling = model.rope_scaling_parameters;
   refuse.UnlessModel(
       model.rope_scaling == RopeScaling::kNone ||
+          (HasLinearScaling(model) && scaling.factor == std::floor(scaling.factor)) ||
           (model.rope_scaling == RopeScaling::kLlama3 &&
            (NamesRopeScalingAlone(model) || scaling == Llama3Scaling(scaling.factor))),
-      fmt::format("rope_scaling={} (it has llama3, with the parameters of Llama 3.1 but for the factor)",
+      fmt::format("rope_scaling={} (it has llama3, with the parameters of Llama 3.1 but for the factor, and "
+                  "linear by whole factors)",
                   Name(model.rope_scaling)));
   refuse.UnlessPrecision(run, {"fp32", "bf16", "fp16"}, "fp32, bf16 and fp16");
 }

@@ -27,6 +27,7 @@ inline constexpr CoreNames kNemoNames = {
     .position = "model.position_embedding_type",
     .rotary_base = "model.rotary_base",
     .rotary_share = "model.rotary_percentage",
+    .rotary_factor = "model.seq_len_interpolation_factor",
     .qk_norm = "model.qk_layernorm",
     .vocab_multiple = "model.make_vocab_size_divisible_by",
     .init_std = "model.init_method_std",

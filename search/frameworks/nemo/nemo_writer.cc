@@ -75,6 +75,7 @@ void WriteNemoModel(const ExportedRun& run, YamlFile& file) {
     file.Set(kNemoNames.position, kRotaryPositions);
     file.Set(kNemoNames.rotary_share, model.partial_rotary_factor);
     file.Set(kNemoNames.rotary_base, static_cast<std::int64_t>(model.rope_theta));
+    if (HasLinearScaling(model)) file.Set(kNemoNames.rotary_factor, model.rope_scaling_parameters.factor);
   } else {
     file.Set(kNemoNames.position, kLearnedPositions);
   }
@@ -127,8 +128,8 @@ void CheckNemo(const ExportedRun& run, Refusals& refuse) {
   CheckCoreModel(run.model, refuse);
   refuse.UnlessModel(run.model.activation != Activation::kRelu, "activation=relu");
   refuse.UnlessModel(run.model.position != Position::kNone, "position=none");
-  refuse.UnlessModel(run.model.rope_scaling == RopeScaling::kNone,
-                     fmt::format("rope_scaling={}", Name(run.model.rope_scaling)));
+  refuse.UnlessModel(run.model.rope_scaling == RopeScaling::kNone || HasLinearScaling(run.model),
+                     fmt::format("rope_scaling={} (it has linear)", Name(run.model.rope_scaling)));
   refuse.UnlessPrecision(run, {"bf16", "fp32"}, "bf16 and fp32 here");
 }
 

@@ -118,6 +118,10 @@ TEST(PersonsFiles, RefusesUnknownSettingsOfSplitting) {
                            "--no-overlap-grad-reduce", "--ddp-bucket-size 1"}) {
     EXPECT_TRUE(StatusOfFlags(name).ok()) << StatusOfFlags(name);
   }
+  EXPECT_THAT(std::string(StatusOfFlags("--position-embedding-type rope\n--use-rope-scaling\n"
+                                        "--rotary-seq-len-interpolation-factor 2")
+                              .message()),
+              HasSubstr("--use-rope-scaling contradicts --rotary-seq-len-interpolation-factor of line 10"));
   EXPECT_THAT(std::string(StatusOfFlags("--overlap-grad-reduce --no-overlap-grad-reduce").message()),
               HasSubstr("--no-overlap-grad-reduce contradicts --overlap-grad-reduce of line 8"));
   ReadingOptions options;

@@ -138,14 +138,19 @@ TEST(RoundTripScalings, OnlyThoseOfTheFrameworkAreWritten) {
     return Export(run, *FindExportTarget(framework));
   };
   using testing::HasSubstr;
-  for (const double factor : {8.0, 32.0}) {
-    const auto file = exported("megatron", RopeScaling::kLlama3, Llama3Scaling(factor));
+  const auto goes_through = [&](const char* framework, RopeScaling scaling,
+                                const RopeScalingParameters& parameters) {
+    const auto file = exported(framework, scaling, parameters);
     ASSERT_TRUE(file.ok()) << file.status();
-    const auto read = ReadFrameworkFile("megatron", "run.txt", file->text);
+    const auto read = ReadFrameworkFile(framework, "run.txt", file->text);
     ASSERT_TRUE(read.ok()) << read.status();
-    EXPECT_EQ(read->model.rope_scaling, RopeScaling::kLlama3);
-    EXPECT_EQ(read->model.rope_scaling_parameters, Llama3Scaling(factor));
-  }
+    EXPECT_EQ(read->model.rope_scaling, scaling) << file->text;
+    EXPECT_EQ(read->model.rope_scaling_parameters, parameters);
+  };
+  goes_through("megatron", RopeScaling::kLlama3, Llama3Scaling(8));
+  goes_through("megatron", RopeScaling::kLlama3, Llama3Scaling(32));
+  goes_through("megatron", RopeScaling::kLinear, {.factor = 4});
+  goes_through("nemo", RopeScaling::kLinear, {.factor = 2.5});
   // A name alone leaves the factor to the framework.
   const auto named = exported("megatron", RopeScaling::kLlama3, {});
   ASSERT_TRUE(named.ok()) << named.status();
@@ -161,13 +166,16 @@ TEST(RoundTripScalings, OnlyThoseOfTheFrameworkAreWritten) {
                            const RopeScalingParameters& parameters) {
     return std::string(exported(framework, scaling, parameters).status().message());
   };
-  for (const char* framework : {"megatron", "nemo", "torchtitan"})
+  for (const char* framework : {"megatron", "nemo", "torchtitan"}) {
     EXPECT_THAT(refused(framework, RopeScaling::kYarn, {.factor = 2}), HasSubstr("rope_scaling=yarn"));
+    EXPECT_THAT(refused(framework, RopeScaling::kLinear, {}), HasSubstr("rope_scaling=linear"));
+  }
+  EXPECT_THAT(refused("megatron", RopeScaling::kLinear, {.factor = 2.5}), HasSubstr("rope_scaling=linear"));
   RopeScalingParameters other = Llama3Scaling(8);
   other.high_freq_factor = 5;
   EXPECT_THAT(
       refused("megatron", RopeScaling::kLlama3, other),
-      HasSubstr("rope_scaling=llama3 (it has llama3, with the parameters of Llama 3.1 but for the factor)"));
+      HasSubstr("rope_scaling=llama3 (it has llama3, with the parameters of Llama 3.1 but for the factor,"));
   EXPECT_THAT(refused("torchtitan", RopeScaling::kLlama3, Llama3Scaling(32)),
               HasSubstr("rope_scaling=llama3"));
   EXPECT_THAT(refused("nemo", RopeScaling::kLlama3, Llama3Scaling(8)), HasSubstr("rope_scaling=llama3"));
