@@ -205,7 +205,7 @@ class Bench {
     const Tensor fresh = tensors.Normal(DType::kBF16, {t, v}), logits = tensors.Zeros(DType::kBF16, {t, v});
     const Tensor targets = tensors.Ids(t, v), loss = tensors.Zeros(DType::kF64, {1});
     const auto both = [&] {
-      ops_->CrossEntropy(logits, v, targets, 1.0 / static_cast<double>(t), loss, *stream_);
+      ops_->CrossEntropy(logits, {v}, targets, 1.0 / static_cast<double>(t), loss, *stream_);
     };
     return {{"both_s", TimeOf(both, [&] { CopyOnDevice(logits, fresh); })}};
   }

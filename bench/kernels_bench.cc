@@ -269,12 +269,12 @@ void CrossEntropy(benchmark::State& state) {
   b.Commit();
   b.ops().Fill(b(sums), 1, b.stream());
   for (auto _ : state) {
-    if (step == 0) b.ops().CrossEntropy(b(logits), V - 47, b(targets), 1.0, b(loss), b.stream());
+    if (step == 0) b.ops().CrossEntropy(b(logits), {V - 47}, b(targets), 1.0, b(loss), b.stream());
     if (step == 1) {
-      b.ops().CrossEntropyForward(b(logits), V - 47, b(targets), 0, b(max), b(sums), b.stream());
+      b.ops().CrossEntropyForward(b(logits), {V - 47}, b(targets), 0, b(max), b(sums), b.stream());
     }
     if (step == 2) {
-      b.ops().CrossEntropyBackward(b(logits), V - 47, b(sums), b(targets), 0, 1.0, b.stream());
+      b.ops().CrossEntropyBackward(b(logits), {V - 47}, b(sums), b(targets), 0, 1.0, b.stream());
     }
   }
   Bytes(state, (step == 1 ? 1 : 2) * T * V);

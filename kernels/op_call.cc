@@ -194,6 +194,12 @@ void RequireRotation(OpCall& call) {
   op.dims[0] = qkv.shape[0] * qkv.shape[1];
 }
 
+// `what`: scores or logits.
+void RequireSoftCap(OpKind op, std::string_view what, double softcap) {
+  if (softcap >= 0 && std::isfinite(softcap)) return;
+  Fail(op, fmt::format("the soft cap of {} is {}; it must be positive, or 0 for none", what, softcap));
+}
+
 void RequireScores(OpCall& call) {
   OpDesc& op = call.desc;
   const AttentionForm& form = call.args.form;
@@ -230,6 +236,7 @@ void RequireColumns(const OpCall& call) {
   const OpDesc& op = call.desc;
   if (call.args.valid < 0 || call.args.valid > op.dims[1])
     Fail(op.kind, fmt::format("{} valid columns in logits of {}", call.args.valid, op.dims[1]));
+  RequireSoftCap(op.kind, "logits", call.args.softcap);
   if (op.kind == OpKind::kCrossEntropy && call.args.valid == 0)
     Fail(op.kind, "no column is valid; whole rows need at least 1");
 }

@@ -55,11 +55,18 @@ struct OpArgs {
   bool add_to_dx = false;
   bool inverse = false;  // Rope: back; columns: from the narrow matrix to the wide one
   std::int64_t ranks = 1;
+  double softcap = 0;  // of logits
   std::int64_t valid = 0;
   std::int64_t vocab_start = 0;
   std::int64_t seq_len = 0, first = 0;  // PositionForward; columns
   AttentionForm form{};
   const RotaryFrequencies* frequencies = nullptr;  // Rope
+};
+
+// Which columns of logits count, and what they become first.
+struct LogitForm {
+  std::int64_t valid = 0;  // the first columns are real; the rest is padding
+  double softcap = 0;      // c: a logit x becomes c tanh(x / c); 0: it stays
 };
 
 struct OpCall {

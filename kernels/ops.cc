@@ -18,6 +18,8 @@ OpDesc OfScores(OpKind kind, const AttentionForm& form) {
   return {.kind = kind, .alibi = form.HasAlibi(), .dims = {0, 0, form.heads, 0, form.kv_heads}};
 }
 
+OpDesc OfLogits(OpKind kind, const LogitForm& form) { return {.kind = kind, .softcap = form.softcap != 0}; }
+
 }  // namespace
 
 void Ops::Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c,
@@ -249,20 +251,20 @@ void Ops::PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumula
         stream);
 }
 
-void Ops::CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double scale,
+void Ops::CrossEntropy(const Tensor& logits, const LogitForm& form, const Tensor& targets, double scale,
                        const Tensor& loss, Stream& stream) {
-  Issue({.desc = {.kind = OpKind::kCrossEntropy},
+  Issue({.desc = OfLogits(OpKind::kCrossEntropy, form),
          .operands = {&logits, &targets, &loss},
-         .args = {.scale = scale, .valid = valid}},
+         .args = {.scale = scale, .softcap = form.softcap, .valid = form.valid}},
         stream);
 }
 
-void Ops::CrossEntropyForward(const Tensor& logits, std::int64_t valid, const Tensor& targets,
+void Ops::CrossEntropyForward(const Tensor& logits, const LogitForm& form, const Tensor& targets,
                               std::int64_t vocab_start, const Tensor& max, const Tensor& sums,
                               Stream& stream) {
-  Issue({.desc = {.kind = OpKind::kCrossEntropyForward},
+  Issue({.desc = OfLogits(OpKind::kCrossEntropyForward, form),
          .operands = {&logits, &targets, &max, &sums},
-         .args = {.valid = valid, .vocab_start = vocab_start}},
+         .args = {.softcap = form.softcap, .valid = form.valid, .vocab_start = vocab_start}},
         stream);
 }
 
@@ -274,12 +276,12 @@ void Ops::CrossEntropyLoss(const Tensor& max, const Tensor& sums, const Tensor& 
   Issue({.desc = {.kind = OpKind::kCrossEntropyLoss}, .operands = {&max, &sums, &loss}}, stream);
 }
 
-void Ops::CrossEntropyBackward(const Tensor& logits, std::int64_t valid, const Tensor& sums,
+void Ops::CrossEntropyBackward(const Tensor& logits, const LogitForm& form, const Tensor& sums,
                                const Tensor& targets, std::int64_t vocab_start, double scale,
                                Stream& stream) {
-  Issue({.desc = {.kind = OpKind::kCrossEntropyBackward},
+  Issue({.desc = OfLogits(OpKind::kCrossEntropyBackward, form),
          .operands = {&logits, &sums, &targets},
-         .args = {.scale = scale, .valid = valid, .vocab_start = vocab_start}},
+         .args = {.scale = scale, .softcap = form.softcap, .valid = form.valid, .vocab_start = vocab_start}},
         stream);
 }
 

@@ -169,21 +169,23 @@ class Ops {
                        Stream& stream);
   void PositionBackward(const Tensor& dy, const Tensor& dtable, bool accumulate, Stream& stream);
 
-  // Cross-entropy of whole rows. The first `valid` columns of logits[T,V], at least one, are real; the rest
-  // is padding. Targets are in 0 .. valid - 1.
-  // loss[1] (kF64) += sum over t of log(sum of exp(logits)) - logit of the target.
-  // logits become scale * (softmax - one_hot(target)), the gradient with respect to the logits, 0 in the
-  // padding.
-  void CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double scale,
+  // Cross-entropy of whole rows. The first form.valid columns of logits[T,V], at least one, are real; the
+  // rest is padding. Targets are in 0 .. valid - 1. With a soft cap c, y = c tanh(logits / c), else y is
+  // logits.
+  // loss[1] (kF64) += sum over t of log(sum of exp(y)) - y of the target.
+  // logits become scale * (softmax(y) - one_hot(target)), with a soft cap times 1 - (y / c)^2: the gradient
+  // with respect to the logits, 0 in the padding.
+  void CrossEntropy(const Tensor& logits, const LogitForm& form, const Tensor& targets, double scale,
                     const Tensor& loss, Stream& stream);
   // Cross-entropy over a vocabulary that is split over the tensor group (Shoeybi et al. 2019). It has three
   // steps, with a reduction over the group after the first two; they leave the logits unchanged. The
   // log-sum-exp is rounded to the type of statistics; softmax is off by as much as after one more rounding of
   // the logits.
   //
-  // 1. sums[0,t] = max[t] = log-sum-exp of this rank's valid columns (the lowest finite value if valid is 0);
-  //    sums[1,t] = logit of the target, 0 if the target belongs to another rank. sums[2,T], max[T].
-  void CrossEntropyForward(const Tensor& logits, std::int64_t valid, const Tensor& targets,
+  // 1. sums[0,t] = max[t] = log-sum-exp of y in this rank's valid columns (the lowest finite value if valid
+  // is
+  //    0); sums[1,t] = y of the target, 0 if the target belongs to another rank. sums[2,T], max[T].
+  void CrossEntropyForward(const Tensor& logits, const LogitForm& form, const Tensor& targets,
                            std::int64_t vocab_start, const Tensor& max, const Tensor& sums, Stream& stream);
   // 2. sums[0,t] = exp(sums[0,t] - max[t]), with max the largest of the group.
   void CrossEntropyRescale(const Tensor& max, const Tensor& sums, Stream& stream);
@@ -192,8 +194,9 @@ class Ops {
   //    has
   //    only padding may run without its peers.
   void CrossEntropyLoss(const Tensor& max, const Tensor& sums, const Tensor& loss, Stream& stream);
-  // logits become scale * (exp(logits - sums[0,t]) - one_hot(target)), 0 in the padding.
-  void CrossEntropyBackward(const Tensor& logits, std::int64_t valid, const Tensor& sums,
+  // logits become scale * (exp(y - sums[0,t]) - one_hot(target)), with a soft cap times 1 - (y / c)^2, 0 in
+  // the padding.
+  void CrossEntropyBackward(const Tensor& logits, const LogitForm& form, const Tensor& sums,
                             const Tensor& targets, std::int64_t vocab_start, double scale, Stream& stream);
 
   // y = value, for any shape.

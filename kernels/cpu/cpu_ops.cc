@@ -304,7 +304,8 @@ void CrossEntropy(const OpCall& call) {
   const OpDesc& op = call.desc;
   const auto [logits, targets, loss] = call.Operands<3>();
   *loss.As<double>() += cpu::CrossEntropy(op.dims[0], op.dims[1], call.args.valid, logits.As<T>(),
-                                          targets.As<const std::int32_t>(), static_cast<T>(call.args.scale));
+                                          targets.As<const std::int32_t>(), static_cast<T>(call.args.scale),
+                                          static_cast<T>(call.args.softcap));
 }
 
 template <typename T>
@@ -312,8 +313,8 @@ void CrossEntropyForward(const OpCall& call) {
   const OpDesc& op = call.desc;
   const auto [logits, targets, max, sums] = call.Operands<4>();
   cpu::CrossEntropyForward(op.dims[0], op.dims[1], call.args.valid, logits.As<const T>(),
-                           targets.As<const std::int32_t>(), call.args.vocab_start, max.As<T>(),
-                           sums.As<T>());
+                           targets.As<const std::int32_t>(), call.args.vocab_start,
+                           static_cast<T>(call.args.softcap), max.As<T>(), sums.As<T>());
 }
 
 template <typename T>
@@ -336,7 +337,7 @@ void CrossEntropyBackward(const OpCall& call) {
   const auto [logits, sums, targets] = call.Operands<3>();
   cpu::CrossEntropyBackward(op.dims[0], op.dims[1], call.args.valid, logits.As<T>(), sums.As<const T>(),
                             targets.As<const std::int32_t>(), call.args.vocab_start,
-                            static_cast<T>(call.args.scale));
+                            static_cast<T>(call.args.scale), static_cast<T>(call.args.softcap));
 }
 
 template <typename T>

@@ -78,6 +78,18 @@ template <typename T>
   return T(1) / (T(1) + Exp(-x));
 }
 
+// c tanh(x / c), and its slope at a capped value. Absolute error: at most 3e-7 c for float, 7e-16 c for
+// double.
+template <typename T>
+[[gnu::always_inline]] inline T SoftCap(T x, T cap) {
+  return cap * (T(2) * Sigmoid(T(2) * (x / cap)) - T(1));
+}
+template <typename T>
+[[gnu::always_inline]] inline T SoftCapSlope(T capped, T cap) {
+  const T share = capped / cap;
+  return T(1) - share * share;
+}
+
 // Returns exp(a^2 / 2) times the standard normal probability above a >= 0. Uses a polynomial in (a - k) / (a
 // + k), which maps [0, infinity) to [-1, 1], interpolated at Chebyshev nodes. Truncation error, times
 // exp(-a^2 / 2): 5e-17 for double, 4e-8 for float.

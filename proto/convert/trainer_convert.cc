@@ -48,7 +48,7 @@ v1::TrainSpec MakeTrainSpec(const RunView& run) {
 
 v1::OpDesc ToProto(const OpDesc& op) {
   // Names every field, so that a new one does not compile until the message has it.
-  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, pairs, alibi,
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, pairs, alibi, softcap,
                master_weights, activation, group, group_size, dims] = op;
   v1::OpDesc message;
   message.set_kind(std::string(Name(kind)));
@@ -58,6 +58,7 @@ v1::OpDesc ToProto(const OpDesc& op) {
   message.set_accumulate(accumulate);
   message.set_bias(bias);
   message.set_alibi(alibi);
+  message.set_softcap(softcap);
   message.set_pairs(pairs);
   message.set_master_weights(master_weights);
   if (epilogue != Epilogue::kNone) message.set_epilogue(std::string(Name(epilogue)));
@@ -117,6 +118,9 @@ absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message) {
     return Invalid("kind", Name(op.kind), "attention if pairs is set, and pairs must not be negative");
   op.alibi = message.alibi();
   if (op.alibi && !IsAttention(op.kind)) return Invalid("kind", Name(op.kind), "attention if alibi is set");
+  op.softcap = message.softcap();
+  if (op.softcap && !TakesSoftCap(op.kind))
+    return Invalid("kind", Name(op.kind), "attention, or cross-entropy of logits, if softcap is set");
   if (op.master_weights && op.kind != OpKind::kAdamW)
     return Invalid("kind", Name(op.kind), "adamw if master_weights is set");
   if (HasActivation(op)) {

@@ -215,7 +215,7 @@ CommPattern PatternOf(OpKind kind) { return FactsOf(kind).pattern; }
 
 std::string ToString(const OpDesc& op) {
   // Names every field, so that a new one does not compile until the text has it.
-  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, pairs, alibi,
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, pairs, alibi, softcap,
                master_weights, activation, group, group_size, dims] = op;
   std::string text = fmt::format("{} {}", Name(kind), Name(dtype));
   if (kind == OpKind::kMatmul) text += fmt::format(" {}{}", transpose_a ? 't' : 'n', transpose_b ? 't' : 'n');
@@ -225,6 +225,7 @@ std::string ToString(const OpDesc& op) {
   if (bias) text += " bias";
   if (pairs != 0) text += fmt::format(" pairs={}", pairs);
   if (alibi) text += " alibi";
+  if (softcap) text += " softcap";
   if (master_weights) text += " master";
   if (group != CommGroup::kNone) text += fmt::format(" {}/{}", Name(group), group_size);
   for (int i = 0; i < DimCount(kind); ++i) {
@@ -249,7 +250,7 @@ double MinBytes(const OpDesc& op) {
 
 std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
   // Names every field, so that a new one does not compile until the hash has it.
-  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, pairs, alibi,
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, pairs, alibi, softcap,
                master_weights, activation, group, group_size, dims] = op;
   std::uint64_t hash = 0x9e3779b97f4a7c15u;
   const auto mix = [&hash](std::uint64_t value) {
@@ -262,7 +263,7 @@ std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
       static_cast<std::uint64_t>(transpose_b) << 17 | static_cast<std::uint64_t>(accumulate) << 18 |
       static_cast<std::uint64_t>(bias) << 19 | static_cast<std::uint64_t>(master_weights) << 20 |
       static_cast<std::uint64_t>(activation) << 21 | static_cast<std::uint64_t>(group) << 24 |
-      static_cast<std::uint64_t>(alibi) << 28 |
+      static_cast<std::uint64_t>(alibi) << 28 | static_cast<std::uint64_t>(softcap) << 29 |
       static_cast<std::uint64_t>(static_cast<std::uint32_t>(group_size)) << 32);
   for (std::int64_t dim : dims) mix(static_cast<std::uint64_t>(dim));
   mix(static_cast<std::uint64_t>(pairs));

@@ -116,7 +116,8 @@ struct OpDesc {
   // Attention of a model with sliding windows, which is predicted only: the pairs of a query and a key that
   // a head computes in a sequence, as the mean over the layers; 0: all of causal attention.
   std::int64_t pairs = 0;
-  bool alibi = false;  // only if IsAttention: the scores have a linear bias (kernels/attention_form.h)
+  bool alibi = false;    // only if IsAttention: the scores have a linear bias (kernels/attention_form.h)
+  bool softcap = false;  // only if TakesSoftCap: scores or logits x become c tanh(x / c) first
   bool master_weights = false;  // kAdamW: a copy of the weights in the optimizer's type is updated too
   Activation activation = Activation::kGelu;  // if HasActivation; otherwise the default
   CommGroup group = CommGroup::kNone;
@@ -155,6 +156,11 @@ constexpr bool HasActivation(const OpDesc& op) {
 constexpr bool IsAttention(OpKind kind) {
   return kind == OpKind::kAttentionForward || kind == OpKind::kAttentionBackward ||
          kind == OpKind::kUnfusedAttentionForward || kind == OpKind::kUnfusedAttentionBackward;
+}
+// Returns true if the op may cap what it takes the softmax of; OpDesc::softcap says whether it does.
+constexpr bool TakesSoftCap(OpKind kind) {
+  return IsAttention(kind) || kind == OpKind::kCrossEntropy || kind == OpKind::kCrossEntropyForward ||
+         kind == OpKind::kCrossEntropyBackward;
 }
 // Returns true if the op may add a bias; OpDesc::bias says whether it does.
 constexpr bool TakesBias(const OpDesc& op) {

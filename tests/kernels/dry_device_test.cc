@@ -78,11 +78,12 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->EmbeddingBackward(ids, x, 0, table, true, s);
   ops->PositionForward(tokens3.Reshape({6, 4}), 3, 0, table, s);
   ops->PositionBackward(tokens3, table, false, s);
-  ops->CrossEntropy(logits, 7, ids, 1, one, s);
-  ops->CrossEntropyForward(logits, 7, ids, 0, t, sums, s);
+  ops->CrossEntropy(logits, {7}, ids, 1, one, s);
+  ops->CrossEntropyForward(logits, {7}, ids, 0, t, sums, s);
+  ops->CrossEntropyForward(logits, {7, 30}, ids, 0, t, sums, s);
   ops->CrossEntropyRescale(t, sums, s);
   ops->CrossEntropyLoss(t, sums, one, s);
-  ops->CrossEntropyBackward(logits, 7, sums, ids, 0, 1, s);
+  ops->CrossEntropyBackward(logits, {7}, sums, ids, 0, 1, s);
   ops->Fill(qkv, 0, s);
   ops->SumOfSquares(std::array{Make({7}, DType::kF32), Make({2, 4}, DType::kF32)}, one, s);
   ops->SumOfSquares({}, one, s);  // an empty list is no op
@@ -118,6 +119,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   };
   OpDesc alibi = Desc(OpKind::kAttentionForward, {2, 3, 4, 5, 4});
   alibi.alibi = true;
+  OpDesc capped = Desc(OpKind::kCrossEntropyForward, {6, 9});
+  capped.softcap = true;
   OpDesc master = Desc(OpKind::kAdamW, {36});
   master.master_weights = true;
   EXPECT_THAT(
@@ -141,7 +144,7 @@ TEST(DryOps, RecordsEveryOpInOrder) {
           Desc(OpKind::kEmbeddingForward, {6, 4, 9, 0}),
           adding(Desc(OpKind::kEmbeddingBackward, {6, 4, 9, 0})),
           Desc(OpKind::kPositionForward, {6, 4, 0, 0}), Desc(OpKind::kPositionBackward, {6, 4, 0, 0}),
-          Desc(OpKind::kCrossEntropy, {6, 9}), Desc(OpKind::kCrossEntropyForward, {6, 9}),
+          Desc(OpKind::kCrossEntropy, {6, 9}), Desc(OpKind::kCrossEntropyForward, {6, 9}), capped,
           Desc(OpKind::kCrossEntropyRescale, {6}), Desc(OpKind::kCrossEntropyLoss, {6, 0, 0, 0}),
           Desc(OpKind::kCrossEntropyBackward, {6, 9, 0, 0}), Desc(OpKind::kFill, {360}),
           Desc(OpKind::kSumOfSquares, {15, 0, 0, 0}, DType::kF32), Desc(OpKind::kAdamW, {40, 0, 0, 0}),

@@ -345,17 +345,26 @@ TEST_F(OpCallTest, TablesHaveEveryPosition) {
 TEST_F(OpCallTest, ValidColumnsAreColumns) {
   const Tensor logits = T({2, 5}), loss = T({1}, DType::kF64), max = T({2}), sums = T({2, 2});
   const auto whole = [&](std::int64_t valid) {
-    return [=, this] { ops_.CrossEntropy(logits, valid, Ids(2), 1, loss, s_); };
+    return [=, this] { ops_.CrossEntropy(logits, {valid}, Ids(2), 1, loss, s_); };
   };
   EXPECT_NO_THROW(whole(5)());
   for (const std::int64_t valid : {6, 0, -1}) Refused(whole(valid), "cross_entropy");
-  EXPECT_NO_THROW(ops_.CrossEntropyForward(logits, 0, Ids(2), 0, max, sums, s_)) << "a rank of padding";
+  EXPECT_NO_THROW(ops_.CrossEntropyForward(logits, {0}, Ids(2), 0, max, sums, s_)) << "a rank of padding";
   for (const std::int64_t valid : {6, -1}) {
-    Refused([&] { ops_.CrossEntropyForward(logits, valid, Ids(2), 0, max, sums, s_); },
+    Refused([&] { ops_.CrossEntropyForward(logits, {valid}, Ids(2), 0, max, sums, s_); },
             "cross_entropy_forward");
-    Refused([&] { ops_.CrossEntropyBackward(logits, valid, sums, Ids(2), 0, 1, s_); },
+    Refused([&] { ops_.CrossEntropyBackward(logits, {valid}, sums, Ids(2), 0, 1, s_); },
             "cross_entropy_backward");
   }
+}
+
+TEST_F(OpCallTest, SoftCapsArePositiveOrNone) {
+  const Tensor logits = T({2, 5}), loss = T({1}, DType::kF64);
+  const auto cap = [&](double softcap) {
+    return [=, this] { ops_.CrossEntropy(logits, {5, softcap}, Ids(2), 1, loss, s_); };
+  };
+  EXPECT_NO_THROW(cap(30)());
+  for (const double softcap : {-1.0, HUGE_VAL, std::nan("")}) Refused(cap(softcap), "cross_entropy");
 }
 
 TEST_F(OpCallTest, TensorsOfAListAreAlike) {

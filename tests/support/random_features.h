@@ -46,6 +46,7 @@ inline void AddRandomFeatures(ModelSpec& model, std::mt19937_64& random, bool pr
         m.rope_scaling_parameters = {.factor = 4, .original_max_position_embeddings = 16};
         if (m.rope_scaling == RopeScaling::kLlama3) m.rope_scaling_parameters = Llama3Scaling(8);
       },
+      [](ModelSpec& m, Draw draw) { m.output_softcap = draw % 3 == 0 ? 20 : 0; },
   };
   for (const Change change : kChanges) {
     ModelSpec changed = model;

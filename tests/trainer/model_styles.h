@@ -173,6 +173,20 @@ inline std::vector<ModelSpec> ModelStyles() {
   yarn.rope_scaling = RopeScaling::kYarn;
   yarn.rope_scaling_parameters = {.factor = 4, .original_max_position_embeddings = 16, .beta_fast = 2};
   styles.push_back(yarn);
+  // Gemma 2.
+  ModelSpec gemma = SmallModel("gemma2");
+  gemma.heads = 8;
+  gemma.norm = Norm::kRmsNorm;
+  gemma.activation = Activation::kGeGlu;
+  gemma.position = Position::kRope;
+  gemma.rope_theta = 50.0;
+  gemma.norm_placement = NormPlacement::kSandwich;
+  gemma.embedding_scale = 4;
+  gemma.attention_scale = 0.4;
+  // Less than the logits, so that they are capped.
+  gemma.output_softcap = 0.3;
+  SetBiases(gemma, false);
+  styles.push_back(gemma);
   return styles;
 }
 

@@ -51,6 +51,7 @@ OpArgs ArgsOf(const OpDesc& op) {
   OpArgs args{.eps = op.kind == OpKind::kQkNormForward ? 1 : 1e-5, .factor = 0.5, .add_to_dx = true};
   args.frequencies = &frequencies;
   args.valid = op.dims[1];
+  args.softcap = op.softcap ? 30 : 0;
   args.seq_len = op.dims[0];
   // The slopes of a model that has these heads alone.
   if (IsAttention(op.kind))

@@ -3,6 +3,13 @@
 #include "trainer/parallel/token_rows.h"
 
 namespace autocfg::trainer {
+namespace {
+
+LogitForm LogitsOf(const RankShape& shape) {
+  return {.valid = shape.vocab_valid, .softcap = shape.model.output_softcap};
+}
+
+}  // namespace
 
 void VocabParallelEmbeddingForward(const Execution& run, const Weight& wte, std::int64_t vocab_start,
                                    const Tensor& tokens, const Tensor& whole, const Tensor& out) {
@@ -19,10 +26,10 @@ void VocabParallelEmbeddingBackward(const Execution& run, const Weight& wte, std
 void VocabParallelCrossEntropyForward(const Execution& run, const RankShape& shape,
                                       const HeadActivations& head, double scale, const Tensor& loss) {
   if (run.groups.tensor == nullptr) {
-    run.ops.CrossEntropy(head.logits, shape.vocab_valid, head.targets, scale, loss, run.stream);
+    run.ops.CrossEntropy(head.logits, LogitsOf(shape), head.targets, scale, loss, run.stream);
     return;
   }
-  run.ops.CrossEntropyForward(head.logits, shape.vocab_valid, head.targets, shape.vocab_start, head.max,
+  run.ops.CrossEntropyForward(head.logits, LogitsOf(shape), head.targets, shape.vocab_start, head.max,
                               head.sums, run.stream);
   run.AllReduce(run.groups.tensor, head.max, ReduceOp::kMax);
   run.ops.CrossEntropyRescale(head.max, head.sums, run.stream);
@@ -33,7 +40,7 @@ void VocabParallelCrossEntropyForward(const Execution& run, const RankShape& sha
 void VocabParallelCrossEntropyBackward(const Execution& run, const RankShape& shape,
                                        const HeadActivations& head, double scale) {
   if (run.groups.tensor == nullptr) return;
-  run.ops.CrossEntropyBackward(head.logits, shape.vocab_valid, head.sums, head.targets, shape.vocab_start,
+  run.ops.CrossEntropyBackward(head.logits, LogitsOf(shape), head.sums, head.targets, shape.vocab_start,
                                scale, run.stream);
 }
 

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/kernels/cross_entropy.h"
 #include "kernels/cuda/kernels/sum.h"
+#include "kernels/cuda/primitives/soft_cap.cuh"
 #include "kernels/cuda/primitives/vector.cuh"
 
 namespace autocfg::cuda {
@@ -71,12 +72,24 @@ struct ExpSum {
   float sum = 0;
 };
 
+// What a logit counts as: itself, or capped.
+template <bool kCapped>
+struct LogitOf {
+  float softcap;
+
+  __device__ float operator()(float x) const { return kCapped ? SoftCap(x, softcap) : x; }
+};
+
 // Sums over the first `valid` columns of a row, read once (Milakov & Gimelshein 2018). Returns the result in
 // every thread of the block. NaN is ignored by the maximum, but not by the sum.
-template <int N, typename T>
-__device__ ExpSum SumOfExponentials(std::int64_t valid, const T* row, float* shared) {
+template <int N, bool kCapped, typename T>
+__device__ ExpSum SumOfExponentials(std::int64_t valid, const T* row, LogitOf<kCapped> logit, float* shared) {
   ExpSum mine;
   ForColumns<N>(valid, row, [&](std::int64_t column, float(&x)[N]) {
+    if constexpr (kCapped) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) x[i] = logit(x[i]);
+    }
     if (column + N > valid) {
 #pragma unroll
       for (int i = 0; i < N; ++i) x[i] = column + i < valid ? x[i] : -INFINITY;
@@ -101,19 +114,28 @@ __device__ float TargetLogit(std::int64_t target, std::int64_t valid, const T* r
   return target >= 0 && target < valid ? ToFloat(row[target]) : 0.0f;
 }
 
-// Replaces a row's logits by factor * exp(logit - shift), minus scale at the target; 0 in the padding.
-template <int N, typename T>
+// Replaces a row's logits by factor * exp(logit - shift), minus scale at the target, each times the slope of
+// its cap; 0 in the padding.
+template <int N, bool kCapped, typename T>
 __device__ void WriteGradient(std::int64_t vocab, std::int64_t valid, std::int64_t target, float shift,
-                              float factor, float scale, T* row) {
+                              float factor, float scale, LogitOf<kCapped> logit, T* row) {
   const ExpMinus<T> exp_minus(shift);
   ForColumns<N>(vocab, row, [&](std::int64_t column, float(&x)[N]) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) x[i] = factor * exp_minus(x[i]);
-    if (column + N > valid || (target >= column && target < column + N)) {
+    if constexpr (kCapped) {
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        const float less = column + i == target ? scale : 0.0f;
-        x[i] = column + i < valid ? x[i] - less : 0.0f;
+        const float y = logit(x[i]), less = column + i == target ? scale : 0.0f;
+        x[i] = column + i < valid ? (factor * exp_minus(y) - less) * SoftCapSlope(y, logit.softcap) : 0.0f;
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < N; ++i) x[i] = factor * exp_minus(x[i]);
+      if (column + N > valid || (target >= column && target < column + N)) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+          const float less = column + i == target ? scale : 0.0f;
+          x[i] = column + i < valid ? x[i] - less : 0.0f;
+        }
       }
     }
     Store(row + column, PackOf<T>(x));
@@ -127,33 +149,34 @@ constexpr int kWholeRowThreads = 1024;
 // 50 MB of cache (H100).
 constexpr std::int64_t kMostBytesOfTwo = 128 * 1024;
 
-template <typename T, int N, int Threads>
+template <typename T, int N, int Threads, bool kCapped>
 __global__ void __launch_bounds__(Threads, kWholeRowThreads / Threads)
     WholeRowsKernel(std::int64_t vocab, std::int64_t valid, T* logits, const std::int32_t* targets,
-                    float scale, double* losses) {
+                    float scale, LogitOf<kCapped> logit, double* losses) {
   __shared__ float shared[kWarp];
   const std::int64_t target = targets[blockIdx.x];
   T* row = logits + blockIdx.x * vocab;
-  const float target_logit = threadIdx.x == 0 ? TargetLogit(target, valid, row) : 0.0f;
-  const ExpSum all = SumOfExponentials<N>(valid, row, shared);  // its barriers precede the writes
+  const float target_logit = threadIdx.x == 0 ? logit(TargetLogit(target, valid, row)) : 0.0f;
+  const ExpSum all = SumOfExponentials<N>(valid, row, logit, shared);  // its barriers precede the writes
   if (threadIdx.x == 0) {
     losses[blockIdx.x] = log(static_cast<double>(all.sum)) + (static_cast<double>(all.max) - target_logit);
   }
-  WriteGradient<N>(vocab, valid, target, all.max, scale / all.sum, scale, row);
+  WriteGradient<N>(vocab, valid, target, all.max, scale / all.sum, scale, logit, row);
 }
 
-template <typename T, int N>
+template <typename T, int N, bool kCapped>
 __global__ void __launch_bounds__(kThreads)
     ForwardKernel(std::int64_t rows, std::int64_t vocab, std::int64_t valid, const T* logits,
-                  const std::int32_t* targets, std::int64_t start, float* max, float* sums) {
+                  const std::int32_t* targets, std::int64_t start, LogitOf<kCapped> logit, float* max,
+                  float* sums) {
   __shared__ float shared[kWarp];
   const T* row = logits + blockIdx.x * vocab;
-  const ExpSum all = SumOfExponentials<N>(valid, row, shared);
+  const ExpSum all = SumOfExponentials<N>(valid, row, logit, shared);
   if (threadIdx.x != 0) return;
   const float log_sum_exp = valid == 0 ? -FLT_MAX : all.max + logf(all.sum);
   max[blockIdx.x] = log_sum_exp;
   sums[blockIdx.x] = log_sum_exp;
-  sums[rows + blockIdx.x] = TargetLogit(targets[blockIdx.x] - start, valid, row);
+  sums[rows + blockIdx.x] = logit(TargetLogit(targets[blockIdx.x] - start, valid, row));
 }
 
 __global__ void __launch_bounds__(kTokenThreads)
@@ -179,12 +202,19 @@ __global__ void __launch_bounds__(kTokenThreads)
   if (threadIdx.x == 0) partials[blockIdx.x] = loss;
 }
 
-template <typename T, int N>
+template <typename T, int N, bool kCapped>
 __global__ void __launch_bounds__(kThreads)
     BackwardKernel(std::int64_t vocab, std::int64_t valid, T* logits, const float* sums,
-                   const std::int32_t* targets, std::int64_t start, float scale) {
-  WriteGradient<N>(vocab, valid, targets[blockIdx.x] - start, sums[blockIdx.x], scale, scale,
+                   const std::int32_t* targets, std::int64_t start, float scale, LogitOf<kCapped> logit) {
+  WriteGradient<N>(vocab, valid, targets[blockIdx.x] - start, sums[blockIdx.x], scale, scale, logit,
                    logits + blockIdx.x * vocab);
+}
+
+// Calls run with the form of the logits: capped, or as they are, which is compiled separately.
+template <typename Run>
+void WithLogits(float softcap, Run run) {
+  if (softcap != 0) return run(LogitOf<true>{softcap});
+  run(LogitOf<false>{});
 }
 
 LaunchShape BlockARow(std::int64_t rows) { return {dim3(static_cast<unsigned>(rows)), dim3(kThreads)}; }
@@ -196,31 +226,35 @@ LaunchShape ThreadARow(std::int64_t rows) {
 
 template <typename T>
 void CrossEntropy(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits,
-                  const std::int32_t* targets, float scale, double* loss, Scratch& scratch,
+                  const std::int32_t* targets, float scale, float softcap, double* loss, Scratch& scratch,
                   cudaStream_t stream) {
   double* losses = scratch.Get<double>(rows);
   const LaunchShape two{dim3(static_cast<unsigned>(rows)), dim3(kWholeRowThreads / 2)};
   const LaunchShape one{dim3(static_cast<unsigned>(rows)), dim3(kWholeRowThreads)};
   WithPacks<T>(vocab, {logits}, [&]<int N>() {
-    // Two blocks hide each other's barriers; the caches cannot hold two long rows.
-    if (vocab * static_cast<std::int64_t>(sizeof(T)) <= kMostBytesOfTwo) {
-      Launch(WholeRowsKernel<T, N, kWholeRowThreads / 2>, two, stream, vocab, valid, logits, targets, scale,
-             losses);
-    } else {
-      Launch(WholeRowsKernel<T, N, kWholeRowThreads>, one, stream, vocab, valid, logits, targets, scale,
-             losses);
-    }
+    WithLogits(softcap, [&]<bool kCapped>(LogitOf<kCapped> logit) {
+      // Two blocks hide each other's barriers; the caches cannot hold two long rows.
+      if (vocab * static_cast<std::int64_t>(sizeof(T)) <= kMostBytesOfTwo) {
+        Launch(WholeRowsKernel<T, N, kWholeRowThreads / 2, kCapped>, two, stream, vocab, valid, logits,
+               targets, scale, logit, losses);
+      } else {
+        Launch(WholeRowsKernel<T, N, kWholeRowThreads, kCapped>, one, stream, vocab, valid, logits, targets,
+               scale, logit, losses);
+      }
+    });
   });
   AddSum(rows, losses, loss, stream);
 }
 
 template <typename T>
 void CrossEntropyForward(std::int64_t rows, std::int64_t vocab, std::int64_t valid, const T* logits,
-                         const std::int32_t* targets, std::int64_t start, float* max, float* sums,
-                         cudaStream_t stream) {
+                         const std::int32_t* targets, std::int64_t start, float softcap, float* max,
+                         float* sums, cudaStream_t stream) {
   WithPacks<T>(vocab, {logits}, [&]<int N>() {
-    Launch(ForwardKernel<T, N>, BlockARow(rows), stream, rows, vocab, valid, logits, targets, start, max,
-           sums);
+    WithLogits(softcap, [&]<bool kCapped>(LogitOf<kCapped> logit) {
+      Launch(ForwardKernel<T, N, kCapped>, BlockARow(rows), stream, rows, vocab, valid, logits, targets,
+             start, logit, max, sums);
+    });
   });
 }
 
@@ -239,23 +273,26 @@ void CrossEntropyLoss(std::int64_t rows, const float* max, float* sums, double* 
 template <typename T>
 void CrossEntropyBackward(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits,
                           const float* sums, const std::int32_t* targets, std::int64_t start, float scale,
-                          cudaStream_t stream) {
+                          float softcap, cudaStream_t stream) {
   WithPacks<T>(vocab, {logits}, [&]<int N>() {
-    Launch(BackwardKernel<T, N>, BlockARow(rows), stream, vocab, valid, logits, sums, targets, start, scale);
+    WithLogits(softcap, [&]<bool kCapped>(LogitOf<kCapped> logit) {
+      Launch(BackwardKernel<T, N, kCapped>, BlockARow(rows), stream, vocab, valid, logits, sums, targets,
+             start, scale, logit);
+    });
   });
 }
 
 template void CrossEntropy(std::int64_t, std::int64_t, std::int64_t, float*, const std::int32_t*, float,
-                           double*, Scratch&, cudaStream_t);
-template void CrossEntropy(std::int64_t, std::int64_t, std::int64_t, __nv_bfloat16*, const std::int32_t*,
                            float, double*, Scratch&, cudaStream_t);
+template void CrossEntropy(std::int64_t, std::int64_t, std::int64_t, __nv_bfloat16*, const std::int32_t*,
+                           float, float, double*, Scratch&, cudaStream_t);
 template void CrossEntropyForward(std::int64_t, std::int64_t, std::int64_t, const float*, const std::int32_t*,
-                                  std::int64_t, float*, float*, cudaStream_t);
+                                  std::int64_t, float, float*, float*, cudaStream_t);
 template void CrossEntropyForward(std::int64_t, std::int64_t, std::int64_t, const __nv_bfloat16*,
-                                  const std::int32_t*, std::int64_t, float*, float*, cudaStream_t);
+                                  const std::int32_t*, std::int64_t, float, float*, float*, cudaStream_t);
 template void CrossEntropyBackward(std::int64_t, std::int64_t, std::int64_t, float*, const float*,
-                                   const std::int32_t*, std::int64_t, float, cudaStream_t);
+                                   const std::int32_t*, std::int64_t, float, float, cudaStream_t);
 template void CrossEntropyBackward(std::int64_t, std::int64_t, std::int64_t, __nv_bfloat16*, const float*,
-                                   const std::int32_t*, std::int64_t, float, cudaStream_t);
+                                   const std::int32_t*, std::int64_t, float, float, cudaStream_t);
 
 }  // namespace autocfg::cuda

@@ -220,8 +220,8 @@ void CrossEntropy(const OpCall& call, const On& on) {
   const OpDesc& op = call.desc;
   const auto [logits, targets, loss] = call.Operands<3>();
   cuda::CrossEntropy(op.dims[0], op.dims[1], call.args.valid, logits.As<T>(),
-                     targets.As<const std::int32_t>(), static_cast<float>(call.args.scale), loss.As<double>(),
-                     on.scratch, on.stream);
+                     targets.As<const std::int32_t>(), static_cast<float>(call.args.scale),
+                     static_cast<float>(call.args.softcap), loss.As<double>(), on.scratch, on.stream);
 }
 
 template <typename T>
@@ -229,8 +229,9 @@ void CrossEntropyForward(const OpCall& call, const On& on) {
   const OpDesc& op = call.desc;
   const auto [logits, targets, max, sums] = call.Operands<4>();
   cuda::CrossEntropyForward(op.dims[0], op.dims[1], call.args.valid, logits.As<const T>(),
-                            targets.As<const std::int32_t>(), call.args.vocab_start, max.As<float>(),
-                            sums.As<float>(), on.stream);
+                            targets.As<const std::int32_t>(), call.args.vocab_start,
+                            static_cast<float>(call.args.softcap), max.As<float>(), sums.As<float>(),
+                            on.stream);
 }
 
 template <typename T>
@@ -254,7 +255,8 @@ void CrossEntropyBackward(const OpCall& call, const On& on) {
   const auto [logits, sums, targets] = call.Operands<3>();
   cuda::CrossEntropyBackward(op.dims[0], op.dims[1], call.args.valid, logits.As<T>(), sums.As<const float>(),
                              targets.As<const std::int32_t>(), call.args.vocab_start,
-                             static_cast<float>(call.args.scale), on.stream);
+                             static_cast<float>(call.args.scale), static_cast<float>(call.args.softcap),
+                             on.stream);
 }
 
 template <typename T>

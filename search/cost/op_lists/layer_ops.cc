@@ -71,6 +71,10 @@ class OpLister {
     ops.push_back(OpDesc{.kind = kind, .dtype = type, .dims = dims});
   }
   void Rows(OpKind kind, std::int64_t width) { Add(kind, types.compute, {s.tokens, width}); }
+  void Logits(OpKind kind) {
+    Rows(kind, s.vocab);
+    ops.back().softcap = model_.output_softcap != 0;
+  }
   // Of the rank's own tokens, outside of the tensor-parallel ops.
   void OwnRows(OpKind kind) { Add(kind, types.compute, {s.rows, s.hidden}); }
   void NormForward() { OwnRows(ForwardOf(model_.norm)); }
@@ -434,12 +438,11 @@ std::vector<OpDesc> HeadForwardOps(const RunView& run) {
   if (run.model.logit_scale != 1) l.OwnRows(OpKind::kScale);
   l.GatherHidden();
   l.Matmul(s.tokens, s.vocab, s.hidden, false, true);
-  if (run.model.output_softcap != 0) l.Rows(OpKind::kScale, s.vocab);  // x = c tanh(x / c), in place
   if (run.plan.tp == 1) {
-    l.Rows(OpKind::kCrossEntropy, s.vocab);
+    l.Logits(OpKind::kCrossEntropy);
     return std::move(l.ops);
   }
-  l.Rows(OpKind::kCrossEntropyForward, s.vocab);
+  l.Logits(OpKind::kCrossEntropyForward);
   l.TensorReduce(OpKind::kAllReduceMax, l.types.statistics, s.tokens);
   l.Add(OpKind::kCrossEntropyRescale, l.types.statistics, {s.tokens});
   l.TensorReduce(OpKind::kAllReduceSum, l.types.statistics, 2 * s.tokens);
@@ -450,8 +453,7 @@ std::vector<OpDesc> HeadForwardOps(const RunView& run) {
 std::vector<OpDesc> HeadBackwardOps(const RunView& run, bool accumulate) {
   OpLister l(run);
   const LocalDims& s = l.s;
-  if (run.plan.tp > 1) l.Rows(OpKind::kCrossEntropyBackward, s.vocab);
-  if (run.model.output_softcap != 0) l.Rows(OpKind::kResidualAdd, s.vocab);  // dx *= 1 - (x / c)^2
+  if (run.plan.tp > 1) l.Logits(OpKind::kCrossEntropyBackward);
   l.GatherHidden();
   l.WeightGradient(s.vocab, s.hidden, accumulate);
   l.ReducedProduct(s.vocab, false);

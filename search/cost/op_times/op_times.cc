@@ -31,7 +31,7 @@ constexpr double kOtherAddend = 0.05;
 double DistanceSquared(const OpDesc& a, const OpDesc& b) {
   // Names every field, so that a new one does not compile until its part in the distance is decided. Kind,
   // group and its size are equal, or make no difference; types and epilogues have fits of their own.
-  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, pairs, alibi,
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, pairs, alibi, softcap,
                master_weights, activation, group, group_size, dims] = a;
   double sum = 0;
   for (std::size_t i = 0; i < dims.size(); ++i) {
@@ -43,7 +43,7 @@ double DistanceSquared(const OpDesc& a, const OpDesc& b) {
   // Rates hardly depend on how many of the pairs are computed: those of all scale to some by their FLOPs.
   if ((pairs == 0) != (b.pairs == 0)) sum += kOtherAddend;
   if (transpose_a != b.transpose_a || transpose_b != b.transpose_b) sum += kOtherKernel;
-  if (accumulate != b.accumulate || bias != b.bias) sum += kOtherAddend;
+  if (accumulate != b.accumulate || bias != b.bias || softcap != b.softcap) sum += kOtherAddend;
   if (activation != b.activation || master_weights != b.master_weights || alibi != b.alibi)
     sum += kOtherKernel;
   return sum;

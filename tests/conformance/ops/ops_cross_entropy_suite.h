@@ -51,10 +51,11 @@ inline void TakeShard(OnDevice& dev, const Tensor& shard, std::int64_t valid, st
 
 inline CrossEntropyResult RunWholeCrossEntropy(OnDevice& dev, std::int64_t rows, std::int64_t vocab,
                                                std::int64_t valid, const Values& logits,
-                                               const std::vector<std::int32_t>& targets, double scale) {
+                                               const std::vector<std::int32_t>& targets, double scale,
+                                               double softcap = 0) {
   const Tensor logits_ = PutShard(dev, rows, valid, 0, vocab, logits);
   const Tensor loss = dev.Put({1}, {100}, DType::kF64);
-  dev.ops->CrossEntropy(logits_, valid, dev.PutTokens(targets), scale, loss, *dev.stream);
+  dev.ops->CrossEntropy(logits_, {valid, softcap}, dev.PutTokens(targets), scale, loss, *dev.stream);
   CrossEntropyResult result{dev.Get(loss)[0] - 100, reference::Zeros(rows * valid)};  // must be added to
   TakeShard(dev, logits_, valid, 0, result.dlogits);
   return result;
@@ -63,7 +64,8 @@ inline CrossEntropyResult RunWholeCrossEntropy(OnDevice& dev, std::int64_t rows,
 // The same over `shards` simulated tensor ranks, reduced as the communicator would.
 inline CrossEntropyResult RunShardedCrossEntropy(OnDevice& dev, std::int64_t rows, std::int64_t shards,
                                                  std::int64_t width, std::int64_t valid, const Values& logits,
-                                                 const std::vector<std::int32_t>& targets, double scale) {
+                                                 const std::vector<std::int32_t>& targets, double scale,
+                                                 double softcap = 0) {
   const auto valid_of = [&](std::int64_t r) { return std::clamp<std::int64_t>(valid - r * width, 0, width); };
   const Tensor targets_ = dev.PutTokens(targets);
   std::vector<Tensor> local, max, sums;
@@ -71,8 +73,8 @@ inline CrossEntropyResult RunShardedCrossEntropy(OnDevice& dev, std::int64_t row
     local.push_back(PutShard(dev, rows, valid, r * width, width, logits));
     max.push_back(dev.NewWide({rows}));
     sums.push_back(dev.NewWide({2, rows}));
-    dev.ops->CrossEntropyForward(local.back(), valid_of(r), targets_, r * width, max.back(), sums.back(),
-                                 *dev.stream);
+    dev.ops->CrossEntropyForward(local.back(), {valid_of(r), softcap}, targets_, r * width, max.back(),
+                                 sums.back(), *dev.stream);
   }
   Values reduced_max = dev.Get(max[0]), reduced_sums(static_cast<std::size_t>(2 * rows), 0.0);
   for (const Tensor& m : max) {
@@ -91,7 +93,8 @@ inline CrossEntropyResult RunShardedCrossEntropy(OnDevice& dev, std::int64_t row
     const Tensor loss = dev.Put({1}, {100}, DType::kF64);
     dev.ops->CrossEntropyLoss(max[r], sums[r], loss, *dev.stream);
     result.loss = dev.Get(loss)[0] - 100;  // must be added to
-    dev.ops->CrossEntropyBackward(local[r], valid_of(r), sums[r], targets_, r * width, scale, *dev.stream);
+    dev.ops->CrossEntropyBackward(local[r], {valid_of(r), softcap}, sums[r], targets_, r * width, scale,
+                                  *dev.stream);
     TakeShard(dev, local[r], valid, r * width, result.dlogits);
   }
   return result;
@@ -100,23 +103,29 @@ inline CrossEntropyResult RunShardedCrossEntropy(OnDevice& dev, std::int64_t row
 TEST_P(OpsCrossEntropySuite, WholeAndSplitVocabulary) {
   const std::int64_t rows = 6, valid = 33;
   const std::vector<std::int32_t> targets{0, 32, 11, 12, 23, 24};
-  for (double magnitude : {1.0, 100.0}) {
+  struct Case {
+    double magnitude, softcap;
+  };
+  for (const auto [magnitude, softcap] :
+       {Case{1, 0}, Case{100, 0}, Case{1, 0.5}, Case{12, 30}, Case{100, 8}}) {
     const Values logits = Random(rows * valid, 1, -magnitude, magnitude);
     const reference::CrossEntropy want =
-        reference::SoftmaxCrossEntropy(rows, valid, valid, logits, targets, 0.25);
+        reference::SoftmaxCrossEntropy(rows, valid, valid, logits, targets, 0.25, softcap);
+    const std::string cap = " with soft cap " + std::to_string(softcap);
     const auto expect = [&](const CrossEntropyResult& got, const std::string& of) {
       EXPECT_NEAR(got.loss, want.loss, GetParam().tolerance * 4 * want.loss) << of;
       ExpectNear(got.dlogits, want.dlogits, GetParam().tolerance, "dlogits of " + of,
                  NarrowRounding(dev_.type));
     };
     for (const std::int64_t vocab : {33, 48}) {
-      expect(RunWholeCrossEntropy(dev_, rows, vocab, valid, logits, targets, 0.25), "whole rows");
+      expect(RunWholeCrossEntropy(dev_, rows, vocab, valid, logits, targets, 0.25, softcap),
+             "whole rows" + cap);
     }
     // Shards of 12: the fourth holds only padding.
     for (const auto& [shards, width] :
          std::array<std::array<std::int64_t, 2>, 4>{{{1, 33}, {1, 48}, {2, 20}, {4, 12}}}) {
-      expect(RunShardedCrossEntropy(dev_, rows, shards, width, valid, logits, targets, 0.25),
-             std::to_string(shards) + " shards");
+      expect(RunShardedCrossEntropy(dev_, rows, shards, width, valid, logits, targets, 0.25, softcap),
+             std::to_string(shards) + " shards" + cap);
     }
   }
 }
@@ -164,7 +173,7 @@ TEST_P(OpsCrossEntropySuite, LargeOddVocabulary) { ExpectRealRows(65543, 65543, 
 TEST_P(OpsCrossEntropySuite, PaddingOnlyShardsAddNothing) {
   const Tensor logits = dev_.New({2, 8}), max = dev_.NewWide({2}), sums = dev_.NewWide({2, 2});
   const Tensor targets = dev_.PutTokens({30, 40});
-  ops_.CrossEntropyForward(logits, 0, targets, 0, max, sums, stream_);
+  ops_.CrossEntropyForward(logits, {0}, targets, 0, max, sums, stream_);
   const double lowest = GetParam().type == DType::kF64 ? std::numeric_limits<double>::lowest()
                                                        : std::numeric_limits<float>::lowest();
   EXPECT_EQ(dev_.Get(max), Values(2, lowest));
@@ -178,21 +187,21 @@ TEST_P(OpsCrossEntropySuite, PaddingOnlyShardsAddNothing) {
   const Tensor loss = dev_.Put({1}, {7}, DType::kF64);
   ops_.CrossEntropyLoss(max, sums, loss, stream_);
   EXPECT_EQ(dev_.Get(loss)[0], 7);
-  ops_.CrossEntropyBackward(logits, 0, sums, targets, 0, 0.5, stream_);
+  ops_.CrossEntropyBackward(logits, {0}, sums, targets, 0, 0.5, stream_);
   EXPECT_EQ(dev_.Get(logits), Values(16, 0.0));
 }
 
 TEST_P(OpsCrossEntropySuite, NaNLogitsPropagate) {
   const Tensor logits = dev_.Put({1, 3}, {1, std::nan(""), 2}), max = dev_.NewWide({1}),
                sums = dev_.NewWide({2, 1}), targets = dev_.PutTokens({0});
-  ops_.CrossEntropyForward(logits, 3, targets, 0, max, sums, stream_);
+  ops_.CrossEntropyForward(logits, {3}, targets, 0, max, sums, stream_);
   EXPECT_TRUE(std::isnan(dev_.Get(sums)[0]));
   const Tensor loss = dev_.Put({1}, {0}, DType::kF64);
   ops_.CrossEntropyRescale(max, sums, stream_);
   ops_.CrossEntropyLoss(max, sums, loss, stream_);
   EXPECT_TRUE(std::isnan(dev_.Get(loss)[0]));
   const Tensor whole_loss = dev_.Put({1}, {0}, DType::kF64);
-  ops_.CrossEntropy(logits, 3, targets, 1, whole_loss, stream_);
+  ops_.CrossEntropy(logits, {3}, targets, 1, whole_loss, stream_);
   EXPECT_TRUE(std::isnan(dev_.Get(whole_loss)[0]));
   for (const double gradient : dev_.Get(logits)) EXPECT_TRUE(std::isnan(gradient));
 }

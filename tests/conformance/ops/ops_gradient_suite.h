@@ -364,14 +364,16 @@ TEST_P(OpsGradientSuite, CrossEntropy) {
   const Values logits = Random(rows * vocab, 1, -3, 3);
   const Tensor targets = dev_.PutTokens({0, 6, 3, 3}), logits_ = dev_.New({rows, vocab});
   const Tensor loss_ = dev_.New({1}, DType::kF64);
-  const auto loss = [&](const Values& values) {
-    dev_.Set(logits_, values);
-    dev_.Set(loss_, {0});
-    ops_.CrossEntropy(logits_, valid, targets, 1.0 / 3, loss_, stream_);
-    return dev_.Get(loss_)[0] / 3;
-  };
-  loss(logits);
-  ExpectGradient(loss, logits, dev_.Get(logits_), "dlogits");
+  for (const double softcap : {0.0, 2.0}) {
+    const auto loss = [&](const Values& values) {
+      dev_.Set(logits_, values);
+      dev_.Set(loss_, {0});
+      ops_.CrossEntropy(logits_, {valid, softcap}, targets, 1.0 / 3, loss_, stream_);
+      return dev_.Get(loss_)[0] / 3;
+    };
+    loss(logits);
+    ExpectGradient(loss, logits, dev_.Get(logits_), "dlogits");
+  }
 }
 
 }  // namespace autocfg

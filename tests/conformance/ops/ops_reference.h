@@ -293,18 +293,24 @@ struct CrossEntropy {
   Values dlogits;   // of scale * loss
 };
 
+// `softcap`: c, where logits x count as c tanh(x / c), or 0.
 inline CrossEntropy SoftmaxCrossEntropy(std::int64_t rows, std::int64_t vocab, std::int64_t valid,
                                         const Values& logits, const std::vector<std::int32_t>& targets,
-                                        double scale) {
+                                        double scale, double softcap = 0) {
   CrossEntropy r{0, Zeros(rows * vocab)};
+  Values capped = logits;
+  if (softcap != 0) {
+    for (double& x : capped) x = softcap * std::tanh(x / softcap);
+  }
   for (std::int64_t t = 0; t < rows; ++t) {
-    const double* x = logits.data() + t * vocab;
+    const double* x = capped.data() + t * vocab;
     const double max = *std::max_element(x, x + valid);
     double sum = 0;
     for (std::int64_t i = 0; i < valid; ++i) sum += std::exp(x[i] - max);
     r.loss += std::log(sum) - (x[targets[t]] - max);
     for (std::int64_t i = 0; i < valid; ++i) {
       r.dlogits[t * vocab + i] = scale * (std::exp(x[i] - max) / sum - (i == targets[t] ? 1.0 : 0.0));
+      if (softcap != 0) r.dlogits[t * vocab + i] *= 1 - x[i] * x[i] / (softcap * softcap);
     }
   }
   return r;

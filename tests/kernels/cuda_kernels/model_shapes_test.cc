@@ -333,7 +333,7 @@ TEST_F(ModelShapes, CrossEntropy) {
   const DeviceArray<std::int32_t> targets_(targets);
   const DeviceArray<double> loss(Values{0});
   const double scale = 1.0 / 64;
-  ops_->CrossEntropy(logits.Whole(), valid,
+  ops_->CrossEntropy(logits.Whole(), {valid},
                      Tensor{.data = targets_.data(), .dtype = DType::kI32}.Reshape({rows}), scale,
                      Tensor{.data = loss.data(), .dtype = DType::kF64}.Reshape({1}), *stream_);
   Finish();

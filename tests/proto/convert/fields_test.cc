@@ -179,6 +179,7 @@ TEST(ModelFields, HaveAnEffectOnPredictions) {
       "parallel_residual",
       "attention_scale",
       "attention_softcap",
+      "output_softcap",
       "max_seq_len",  // the sample is shorter than the workload's sequences
       "no_rope_layer_interval"};
   for (const ModelField& field : ModelFields()) {

@@ -62,6 +62,7 @@ TEST(OpConvert, EveryFieldRoundTrips) {
       derivative,
       {.kind = OpKind::kActivationForward, .bias = true, .activation = Activation::kGeGlu, .dims = {2, 3}},
       {.kind = OpKind::kAttentionBackward, .alibi = true, .dims = {2, 3, 4, 5, 1}},
+      {.kind = OpKind::kCrossEntropy, .softcap = true, .dims = {2, 3}},
       {.kind = OpKind::kAttentionForward, .pairs = 5, .dims = {2, 3, 4, 5, 1}},
       {.kind = OpKind::kAdamW, .dtype = DType::kBF16, .master_weights = true, .dims = {2}},
       {.kind = OpKind::kSend, .group = CommGroup::kPipeline, .group_size = 4, .dims = {2}}};
@@ -153,6 +154,9 @@ TEST(OpConvert, RejectsInvalidMessages) {
   bad.set_alibi(true);
   EXPECT_THAT(Refusal(bad), HasSubstr("attention if alibi is set"));
   bad.set_alibi(false);
+  bad.set_softcap(true);
+  EXPECT_THAT(Refusal(bad), HasSubstr("cross-entropy of logits, if softcap is set"));
+  bad.set_softcap(false);
   bad.set_pairs(3);
   EXPECT_THAT(Refusal(bad), HasSubstr("attention if pairs is set"));
   bad = good;

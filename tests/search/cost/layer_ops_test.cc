@@ -108,8 +108,6 @@ TEST_F(LayerOpsTest, ScalesAndSoftCaps) {
               ElementsAre("scale fp32 64x128", "scale fp32 64x128"));
   EXPECT_THAT(added([](ModelSpec& m) { m.logit_scale = 0.5; }),
               ElementsAre("scale fp32 64x128", "scale fp32 64x128"));
-  EXPECT_THAT(added([](ModelSpec& m) { m.output_softcap = 30; }),
-              ElementsAre("scale fp32 64x512", "residual_add fp32 64x512"));
   EXPECT_THAT(added([](ModelSpec& m) { m.attention_softcap = 50; }), ElementsAre());
 }
 

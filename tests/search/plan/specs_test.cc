@@ -233,10 +233,10 @@ TEST(ModelFields, AreRefusedByNameUnlessTheEngineRunsThem) {
       }
     }
   }
-  none.output_softcap = 30;
+  none.attention_softcap = 50;
   EXPECT_THAT(
       std::string(CheckEngineSupports(none).message()),
-      HasSubstr("output_softcap 30 can be predicted, but running it is not supported yet; remove it"));
+      HasSubstr("attention_softcap 50 can be predicted, but running it is not supported yet; remove it"));
 }
 
 TEST(RopeScaling, ParametersAreRefusedByName) {

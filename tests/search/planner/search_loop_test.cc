@@ -134,9 +134,10 @@ TEST(SearchLoop, RejectsBadInput) {
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(create(SmallGpt(), Fp32(8, 32), LocalRanks(2), {.measurable_ranks = -1}).code(),
             absl::StatusCode::kInvalidArgument);
-  ModelSpec capped = SmallGpt();
-  capped.output_softcap = 30;
-  EXPECT_EQ(create(capped, Fp32(8, 32), LocalRanks(2)).code(), absl::StatusCode::kUnimplemented);
+  ModelSpec scaled = SmallGpt();
+  scaled.position = Position::kRope;
+  scaled.rope_scaling = "dynamic";
+  EXPECT_EQ(create(scaled, Fp32(8, 32), LocalRanks(2)).code(), absl::StatusCode::kUnimplemented);
 }
 
 TEST(SearchLoop, AsksOnceAndRejectsUnknownTrials) {

@@ -73,7 +73,11 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
                 }),
                 invalid, "twice");
   const StatusCode later = StatusCode::UNIMPLEMENTED;
-  ExpectRefused(with([](auto& s) { s.mutable_model()->set_output_softcap(30); }), later, "not supported yet");
+  ExpectRefused(with([](auto& s) {
+                  s.mutable_model()->set_position("rope");
+                  s.mutable_model()->set_rope_scaling("dynamic");
+                }),
+                later, "not supported yet");
   ExpectRefused(with([](auto& s) { s.mutable_workload()->set_precision("bf16"); }), later,
                 "bf16 on the CPU is not supported yet");
   ExpectRefused(with([](auto& s) {
