@@ -2,21 +2,29 @@
 // pure functions, thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
 namespace autocfg {
 
-// The score of a query at position i and a key at position j <= i is scale q k - slope (i - j), where slope
-// is AlibiSlope of the head, and 0 without ALiBi.
+// The score of a query at position i and a key at position j <= i is s - slope (i - j), where s is scale q k,
+// or c tanh(scale q k / c) with a soft cap c, and slope is AlibiSlope of the head, 0 without ALiBi. With a
+// window, the query attends to the last `window` keys up to j = i.
 struct AttentionForm {
   std::int64_t heads = 0;        // N, of this rank
   std::int64_t kv_heads = 0;     // G, of this rank
   double scale = 0;              // 0: 1 / sqrt(D)
   std::int64_t alibi_heads = 0;  // heads of the whole model, which decide the slopes; 0: no ALiBi
   std::int64_t first_head = 0;   // with ALiBi: the first of them that this rank has
+  double softcap = 0;            // 0: none
+  std::int64_t window = 0;       // keys; 0: all up to the query
 
   bool HasAlibi() const { return alibi_heads > 0; }
+  // Returns the first key that the query at a position attends to.
+  std::int64_t FirstKey(std::int64_t query) const {
+    return window == 0 ? 0 : std::max<std::int64_t>(0, query - window + 1);
+  }
   double ScaleOf(std::int64_t head_dim) const {
     return scale == 0 ? 1 / std::sqrt(static_cast<double>(head_dim)) : scale;
   }

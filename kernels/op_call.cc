@@ -202,7 +202,12 @@ void RequireSoftCap(OpKind op, std::string_view what, double softcap) {
 
 void RequireScores(OpCall& call) {
   OpDesc& op = call.desc;
-  const AttentionForm& form = call.args.form;
+  AttentionForm& form = call.args.form;
+  RequireSoftCap(op.kind, "scores", form.softcap);
+  if (form.window < 0)
+    Fail(op.kind, fmt::format("the window is {}; it must be positive, or 0 for none", form.window));
+  // A window as wide as the sequence has no effect, and takes the same kernels as none.
+  if (form.window >= Extent(op, 'S')) op.window = form.window = 0;
   if (!(form.scale >= 0) || !std::isfinite(form.scale)) {
     Fail(op.kind,
          fmt::format("the scale of scores is {}; it must be positive, or 0 for 1 / sqrt(D)", form.scale));

@@ -15,7 +15,11 @@ OpDesc OfHeads(OpKind kind, std::int64_t heads, std::int64_t kv_heads, bool accu
 }
 
 OpDesc OfScores(OpKind kind, const AttentionForm& form) {
-  return {.kind = kind, .alibi = form.HasAlibi(), .dims = {0, 0, form.heads, 0, form.kv_heads}};
+  return {.kind = kind,
+          .window = form.window,
+          .alibi = form.HasAlibi(),
+          .softcap = form.softcap != 0,
+          .dims = {0, 0, form.heads, 0, form.kv_heads}};
 }
 
 OpDesc OfLogits(OpKind kind, const LogitForm& form) { return {.kind = kind, .softcap = form.softcap != 0}; }

@@ -1,9 +1,9 @@
-// Causal grouped-query attention, fused and unfused. Fused attention stores no scores: blocks of rows of
-// scores are computed, used and discarded; the backward recomputes them from the log-sum-exp (Dao et al.
-// 2022). Unfused attention keeps its probabilities for the backward. See Ops for the layouts. With B, S, N, D
-// and G the sizes of AttentionShape in this order, qkv and dqkv are [B, S, (N + 2G) D], out and dout [B, S, N
-// D], lse [B, N, S], probabilities and dscores [B, N, S, S]. T: float, double; everything is computed and
-// accumulated in T. Pure functions.
+// Causal grouped-query attention, fused and unfused. With a window, blocks of keys before it are left out.
+// Fused attention stores no scores: blocks of rows of scores are computed, used and discarded; the backward
+// recomputes them from the log-sum-exp (Dao et al. 2022). Unfused attention keeps its probabilities for the
+// backward. See Ops for the layouts. With B, S, N, D and G the sizes of AttentionShape in this order, qkv and
+// dqkv are [B, S, (N + 2G) D], out and dout [B, S, N D], lse [B, N, S], probabilities and dscores [B, N, S,
+// S]. T: float, double; everything is computed and accumulated in T. Pure functions.
 #pragma once
 
 #include <cstdint>

@@ -48,7 +48,7 @@ v1::TrainSpec MakeTrainSpec(const RunView& run) {
 
 v1::OpDesc ToProto(const OpDesc& op) {
   // Names every field, so that a new one does not compile until the message has it.
-  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, pairs, alibi, softcap,
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, window, alibi, softcap,
                master_weights, activation, group, group_size, dims] = op;
   v1::OpDesc message;
   message.set_kind(std::string(Name(kind)));
@@ -59,7 +59,7 @@ v1::OpDesc ToProto(const OpDesc& op) {
   message.set_bias(bias);
   message.set_alibi(alibi);
   message.set_softcap(softcap);
-  message.set_pairs(pairs);
+  message.set_window(window);
   message.set_master_weights(master_weights);
   if (epilogue != Epilogue::kNone) message.set_epilogue(std::string(Name(epilogue)));
   if (HasActivation(op)) message.set_activation(std::string(Name(activation)));
@@ -113,9 +113,10 @@ absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message) {
     return Invalid("kind", Name(op.kind),
                    "activation_forward, or matmul with epilogue activation or residual, if bias is set");
   }
-  op.pairs = message.pairs();
-  if (op.pairs < 0 || (op.pairs > 0 && !IsAttention(op.kind)))
-    return Invalid("kind", Name(op.kind), "attention if pairs is set, and pairs must not be negative");
+  op.window = message.window();
+  if (op.window < 0) return Invalid("window", fmt::format("{}", op.window), "at least 0");
+  if (op.window > 0 && !IsAttention(op.kind))
+    return Invalid("kind", Name(op.kind), "attention if window is set");
   op.alibi = message.alibi();
   if (op.alibi && !IsAttention(op.kind)) return Invalid("kind", Name(op.kind), "attention if alibi is set");
   op.softcap = message.softcap();

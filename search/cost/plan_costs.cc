@@ -11,7 +11,6 @@
 #include "search/cost/engine_costs.h"
 #include "search/cost/memory/rank_units.h"
 #include "search/cost/op_lists/action_ops.h"
-#include "search/cost/op_lists/layer_ops.h"
 #include "search/cost/op_lists/rank_ops.h"
 #include "search/cost/op_lists/unit_ops.h"
 #include "search/cost/rank_unit_costs.h"
@@ -64,6 +63,16 @@ OpSum PlanCosts::SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops)
   });
 }
 
+OpSum PlanCosts::MeanOfLayers(const ParallelPlan& plan, const LayerOpsOf& ops) const {
+  const std::vector<LayerShare> layers = TimedLayers(problem_.model);
+  OpSum mean = SumOf(plan, ops(layers.front().kind));
+  mean.compute_s *= layers.front().share;
+  // Kinds differ in their attention alone, which is a compute op.
+  for (std::size_t i = 1; i < layers.size(); ++i)
+    mean.compute_s += layers[i].share * SumOf(plan, ops(layers[i].kind)).compute_s;
+  return mean;
+}
+
 OpSum PlanCosts::SumOfHead(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const {
   return SumOps(plan, ops, [&](const OpDesc& op) { return times_->OutputLayer().Seconds(op, plan); });
 }
@@ -94,17 +103,22 @@ const PlanCosts::BlockOps& PlanCosts::BlockOpsOf(const ParallelPlan& plan) {
   key.layer.recompute = Recompute::kNone;  // which only repeats ops
   if (const auto it = block_ops_.find(key); it != block_ops_.end()) return it->second;
   BlockOps c;
-  c.layer_forward = SumOf(plan, LayerForwardOps(problem_.With(plan)));
+  c.layer_forward =
+      MeanOfLayers(plan, [&](const LayerKind& kind) { return LayerForwardOps(problem_.With(plan), kind); });
   const auto layer_backward = [&](bool accumulate) {
-    return SumOf(plan, LayerBackwardOps(problem_.With(plan), accumulate));
+    return MeanOfLayers(
+        plan, [&](const LayerKind& kind) { return LayerBackwardOps(problem_.With(plan), accumulate, kind); });
   };
   c.layer_backward = layer_backward(true);
   c.first_layer_s = layer_backward(false).compute_s;
   if (splits) {
-    c.recomputing_backward =
-        std::exchange(c.layer_backward, SumOf(plan, LayerInputGradientOps(problem_.With(plan), true)));
-    c.first_recomputing_s = std::exchange(
-        c.first_layer_s, SumOf(plan, LayerInputGradientOps(problem_.With(plan), false)).compute_s);
+    const auto input_gradient = [&](bool accumulate) {
+      return MeanOfLayers(plan, [&](const LayerKind& kind) {
+        return LayerInputGradientOps(problem_.With(plan), accumulate, kind);
+      });
+    };
+    c.recomputing_backward = std::exchange(c.layer_backward, input_gradient(true));
+    c.first_recomputing_s = std::exchange(c.first_layer_s, input_gradient(false).compute_s);
     c.layer_weights = SumOf(plan, LayerWeightGradientOps(problem_.With(plan), true));
     c.first_weights_s = SumOf(plan, LayerWeightGradientOps(problem_.With(plan), false)).compute_s;
   }
@@ -186,8 +200,10 @@ BlockCosts PlanCosts::MakeBlocks(const ParallelPlan& plan) {
   } else {
     add_backward(compute.layer_backward, compute.first_layer_s, blocks.layer);
   }
-  add(SumOf(plan, LayerRecomputeOps(problem_.With(plan))), blocks.recompute.recompute_s,
-      blocks.recompute.tp_recompute_s, blocks.recompute.hidden_backward_s, blocks.recompute.backward_ops);
+  const OpSum recompute =
+      MeanOfLayers(plan, [&](const LayerKind& kind) { return LayerRecomputeOps(problem_.With(plan), kind); });
+  add(recompute, blocks.recompute.recompute_s, blocks.recompute.tp_recompute_s,
+      blocks.recompute.hidden_backward_s, blocks.recompute.backward_ops);
   blocks.recompute.backward_s = blocks.recompute.recompute_s;
   if (splits) {
     StageCosts& weights = blocks.weights;

@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
+#include "search/cost/op_lists/layer_ops.h"
 #include "search/cost/op_sum.h"
 #include "search/cost/op_times/op_time_model.h"
 #include "search/cost/shape_corrections.h"
@@ -79,6 +81,9 @@ class PlanCosts {
   };
 
   OpSum SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
+  // `ops`: of a layer of a kind. Returns the mean over the layers of the model.
+  using LayerOpsOf = std::function<std::vector<OpDesc>(const LayerKind&)>;
+  OpSum MeanOfLayers(const ParallelPlan& plan, const LayerOpsOf& ops) const;
   OpSum SumOfHead(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
   double SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
   const BlockOps& BlockOpsOf(const ParallelPlan& plan);

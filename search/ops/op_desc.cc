@@ -1,5 +1,7 @@
 #include "search/ops/op_desc.h"
 
+#include <algorithm>
+
 #include "fmt/format.h"
 
 namespace autocfg {
@@ -215,7 +217,7 @@ CommPattern PatternOf(OpKind kind) { return FactsOf(kind).pattern; }
 
 std::string ToString(const OpDesc& op) {
   // Names every field, so that a new one does not compile until the text has it.
-  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, pairs, alibi, softcap,
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, window, alibi, softcap,
                master_weights, activation, group, group_size, dims] = op;
   std::string text = fmt::format("{} {}", Name(kind), Name(dtype));
   if (kind == OpKind::kMatmul) text += fmt::format(" {}{}", transpose_a ? 't' : 'n', transpose_b ? 't' : 'n');
@@ -223,7 +225,7 @@ std::string ToString(const OpDesc& op) {
   if (epilogue != Epilogue::kNone) text += fmt::format(" {}", Name(epilogue));
   if (HasActivation(op)) text += fmt::format(" {}", Name(activation));
   if (bias) text += " bias";
-  if (pairs != 0) text += fmt::format(" pairs={}", pairs);
+  if (window != 0) text += fmt::format(" window={}", window);
   if (alibi) text += " alibi";
   if (softcap) text += " softcap";
   if (master_weights) text += " master";
@@ -236,9 +238,16 @@ std::string ToString(const OpDesc& op) {
 
 double Flops(const OpDesc& op) {
   const double flops = WorkOf(op).flops;
-  if (op.pairs == 0) return flops;
+  // Unfused attention counts with all scores, which it stores.
+  if (op.window == 0 || (op.kind != OpKind::kAttentionForward && op.kind != OpKind::kAttentionBackward))
+    return flops;
   const auto seq_len = static_cast<double>(op.dims[1]);
-  return flops * static_cast<double>(op.pairs) / (seq_len * (seq_len + 1) / 2);
+  return flops * AttendedPairs(seq_len, op.window) / AttendedPairs(seq_len, 0);
+}
+
+double AttendedPairs(double seq_len, std::int64_t window) {
+  const double width = window == 0 ? seq_len : std::min(seq_len, static_cast<double>(window));
+  return width * seq_len - width * (width - 1) / 2;
 }
 
 double MinBytes(const OpDesc& op) {
@@ -250,7 +259,7 @@ double MinBytes(const OpDesc& op) {
 
 std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
   // Names every field, so that a new one does not compile until the hash has it.
-  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, pairs, alibi, softcap,
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, window, alibi, softcap,
                master_weights, activation, group, group_size, dims] = op;
   std::uint64_t hash = 0x9e3779b97f4a7c15u;
   const auto mix = [&hash](std::uint64_t value) {
@@ -266,7 +275,7 @@ std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
       static_cast<std::uint64_t>(alibi) << 28 | static_cast<std::uint64_t>(softcap) << 29 |
       static_cast<std::uint64_t>(static_cast<std::uint32_t>(group_size)) << 32);
   for (std::int64_t dim : dims) mix(static_cast<std::uint64_t>(dim));
-  mix(static_cast<std::uint64_t>(pairs));
+  mix(static_cast<std::uint64_t>(window));
   return static_cast<std::size_t>(hash);
 }
 

@@ -113,9 +113,8 @@ struct OpDesc {
   bool accumulate = false;              // only if TakesAccumulate: += rather than =
   Epilogue epilogue = Epilogue::kNone;  // kMatmul only
   bool bias = false;                    // only if TakesBias: a bias is added first
-  // Attention of a model with sliding windows, which is predicted only: the pairs of a query and a key that
-  // a head computes in a sequence, as the mean over the layers; 0: all of causal attention.
-  std::int64_t pairs = 0;
+  // Only if IsAttention: a query attends to the last `window` keys up to itself; 0: to all of them.
+  std::int64_t window = 0;
   bool alibi = false;    // only if IsAttention: the scores have a linear bias (kernels/attention_form.h)
   bool softcap = false;  // only if TakesSoftCap: scores or logits x become c tanh(x / c) first
   bool master_weights = false;  // kAdamW: a copy of the weights in the optimizer's type is updated too
@@ -199,9 +198,13 @@ std::string ToString(const OpDesc& op);
 
 // Returns the floating-point operations of the op: 2mnk for a matrix product; for attention 4*B*N*S*S*D
 // forward and 10*B*N*S*S*D backward (scores are computed again), 8*B*N*S*S*D if unfused, full rather than
-// causal, and with `pairs` as much less as these are fewer than those of causal attention; 0 for all other
+// causal; fused attention with a window has as much less as its AttendedPairs are fewer; 0 for all other
 // kinds. An epilogue adds none.
 double Flops(const OpDesc& op);
+
+// Returns the pairs of a query and a key that causal attention computes in a sequence of `seq_len` tokens:
+// each token attends to the last `window` tokens up to itself, or to all of them if the window is 0.
+double AttendedPairs(double seq_len, std::int64_t window);
 
 // Returns the minimum number of bytes that the op reads and writes, with each tensor counted once, from its
 // dims and element type.

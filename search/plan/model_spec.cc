@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "base/subject.h"
 #include "fmt/format.h"
+#include "search/ops/op_desc.h"
 
 namespace autocfg {
 namespace {
@@ -55,6 +56,11 @@ T Parameters(const ModelSpec& model) {
   if (model.position == Position::kLearned) total += static_cast<T>(model.max_seq_len) * hidden;
   if (model.embedding_norm) total += norm;
   return total;
+}
+
+// Whether a layer, counted from 0, is the last of `interval` layers.
+bool IsLastOf(std::int64_t interval, std::int64_t layer) {
+  return interval != 0 && (layer + 1) % interval == 0;
 }
 
 // Returns how many of the layers are not the last of `interval` layers.
@@ -172,19 +178,12 @@ std::int64_t WindowedLayers(const ModelSpec& model) {
   return model.sliding_window == 0 ? 0 : NotLastOf(model.sliding_window_pattern, model.layers);
 }
 
-std::int64_t LayersWithoutRope(const ModelSpec& model) {
-  if (model.position != Position::kRope) return 0;
-  return model.layers - NotLastOf(model.no_rope_layer_interval, model.layers);
-}
-
 bool Rotates(const ModelSpec& model, std::int64_t layer) {
-  const std::int64_t interval = model.no_rope_layer_interval;
-  return model.position == Position::kRope && (interval == 0 || (layer + 1) % interval != 0);
+  return model.position == Position::kRope && !IsLastOf(model.no_rope_layer_interval, layer);
 }
 
-double AttendedPairs(double seq_len, std::int64_t window) {
-  const double width = window == 0 ? seq_len : std::min(seq_len, static_cast<double>(window));
-  return width * seq_len - width * (width - 1) / 2;
+std::int64_t WindowOf(const ModelSpec& model, std::int64_t layer) {
+  return IsLastOf(model.sliding_window_pattern, layer) ? 0 : model.sliding_window;
 }
 
 absl::Status Validate(const ModelSpec& model) {

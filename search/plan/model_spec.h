@@ -139,17 +139,14 @@ void SetBiases(ModelSpec& model, bool present);
 // Returns how many dims of each head rotate, with rotary positions.
 std::int64_t RotaryDims(const ModelSpec& model);
 
-// Returns how many layers attend to the sliding window alone, and how many have no rotary positions though
-// the model has them.
+// Returns how many layers attend to the sliding window alone.
 std::int64_t WindowedLayers(const ModelSpec& model);
-std::int64_t LayersWithoutRope(const ModelSpec& model);
 
 // Returns whether a layer, counted from 0, has rotary positions.
 bool Rotates(const ModelSpec& model, std::int64_t layer);
 
-// Returns the pairs of a query and a key that causal attention computes in a sequence of `seq_len` tokens:
-// each token attends to the last `window` tokens up to itself, or to all of them if the window is 0.
-double AttendedPairs(double seq_len, std::int64_t window);
+// Returns the sliding window of a layer, counted from 0; 0: it attends to the whole sequence.
+std::int64_t WindowOf(const ModelSpec& model, std::int64_t layer);
 
 // Returns whether the model names a scaling of rotary frequencies without its parameters. That suffices for
 // predictions: a scaling changes neither time nor memory.
@@ -170,7 +167,7 @@ std::int64_t ParameterCount(const ModelSpec& model);
 
 // Returns how many keys a query counts for in ModelFlops, summed over the layers: seq_len in a layer that
 // attends to the whole sequence, as if attention were not causal, and in one with a sliding window as much
-// less as its AttendedPairs are fewer.
+// less as its AttendedPairs (op_desc.h) are fewer.
 double CountedKeys(const ModelSpec& model, double seq_len);
 
 // Returns the FLOPs of one training step over `tokens` tokens in sequences of `seq_len`. Counts forward and

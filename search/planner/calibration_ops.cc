@@ -36,8 +36,12 @@ OpWeights StepOps(const RunView& run) {
     delaying += LayersWithDelayedGradients(run.plan, of_stage);
   }
   const double layers = static_cast<double>(run.model.layers) * m;
-  Add(weights, LayerForwardOps(run), layers);
-  if (recomputing > 0) Add(weights, LayerRecomputeOps(run), static_cast<double>(recomputing) * m);
+  const std::vector<LayerShare> kinds = TimedLayers(run.model);
+  for (const auto& [kind, share] : kinds) {
+    Add(weights, LayerForwardOps(run, kind), share * layers);
+    if (recomputing > 0)
+      Add(weights, LayerRecomputeOps(run, kind), share * static_cast<double>(recomputing) * m);
+  }
   Add(weights, EmbeddingForwardOps(run), m);
   Add(weights, PositionForwardOps(run), m);
   Add(weights, HeadForwardOps(run), m);
@@ -45,15 +49,13 @@ OpWeights StepOps(const RunView& run) {
   for (const bool accumulate : {false, true}) {
     const double times = accumulate ? m - 1 : 1;
     if (times == 0) continue;
-    if (delaying < run.model.layers) {
-      Add(weights, LayerBackwardOps(run, accumulate),
-          static_cast<double>(run.model.layers - delaying) * times);
+    const double split = static_cast<double>(delaying) * times,
+                 whole = static_cast<double>(run.model.layers - delaying) * times;
+    for (const auto& [kind, share] : kinds) {
+      if (whole > 0) Add(weights, LayerBackwardOps(run, accumulate, kind), share * whole);
+      if (split > 0) Add(weights, LayerInputGradientOps(run, accumulate, kind), share * split);
     }
-    if (delaying > 0) {
-      const double split = static_cast<double>(delaying) * times;
-      Add(weights, LayerInputGradientOps(run, accumulate), split);
-      Add(weights, LayerWeightGradientOps(run, accumulate), split);
-    }
+    if (split > 0) Add(weights, LayerWeightGradientOps(run, accumulate), split);
     Add(weights, PositionBackwardOps(run, accumulate), times);
     Add(weights, EmbeddingBackwardOps(run, accumulate), times);
     Add(weights, HeadBackwardOps(run, accumulate), times);

@@ -27,7 +27,8 @@ using reference::AttentionSizes;
 using Results = reference::Attention;
 
 AttentionShape ShapeOf(const AttentionSizes& z) {
-  return {z.batch, z.seq, z.heads, z.kv_heads, z.dim, z.scale, z.alibi_heads, z.first_head};
+  return {z.batch, z.seq,         z.heads,      z.kv_heads, z.dim,
+          z.scale, z.alibi_heads, z.first_head, z.softcap,  z.window};
 }
 
 // Random scores with enough spread that probabilities differ.

@@ -35,6 +35,14 @@ TEST(AttentionForm, ARankHasTheSlopesOfItsOwnHeads) {
   EXPECT_EQ(SlopeOf(AttentionForm{.heads = 4, .kv_heads = 4}, 1), 0);
 }
 
+TEST(AttentionForm, AWindowEndsAtTheQuery) {
+  const AttentionForm form{.window = 3};
+  EXPECT_EQ(form.FirstKey(0), 0);
+  EXPECT_EQ(form.FirstKey(2), 0);
+  EXPECT_EQ(form.FirstKey(7), 5) << "keys 5, 6 and 7";
+  EXPECT_EQ(AttentionForm{}.FirstKey(7), 0);
+}
+
 TEST(AttentionForm, ScalesByTheHeadDimensionUnlessToldOtherwise) {
   EXPECT_DOUBLE_EQ(AttentionForm{}.ScaleOf(64), 0.125);
   EXPECT_DOUBLE_EQ(AttentionForm{.scale = 0.3}.ScaleOf(64), 0.3);

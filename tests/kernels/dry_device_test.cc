@@ -72,6 +72,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->AttentionBackward(qkv, {4, 4}, out, lse, out, qkv, work, s);
   ops->AttentionForward(grouped, {4, 2}, out, lse, work, s);
   ops->AttentionForward(qkv, {4, 4, 0.5, 8, 4}, out, lse, work, s);
+  ops->AttentionForward(qkv, {.heads = 4, .kv_heads = 4, .softcap = 50, .window = 2}, out, lse, work, s);
+  ops->AttentionForward(qkv, {.heads = 4, .kv_heads = 4, .window = 3}, out, lse, work, s);
   ops->UnfusedAttentionForward(grouped, {4, 2}, square, out, s);
   ops->UnfusedAttentionBackward(qkv, {4, 4}, square, out, out, qkv, square, s);
   ops->EmbeddingForward(ids, table, 0, x, s);
@@ -119,6 +121,9 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   };
   OpDesc alibi = Desc(OpKind::kAttentionForward, {2, 3, 4, 5, 4});
   alibi.alibi = true;
+  OpDesc windowed = Desc(OpKind::kAttentionForward, {2, 3, 4, 5, 4});
+  windowed.window = 2;  // 3 is the whole sequence
+  windowed.softcap = true;
   OpDesc capped = Desc(OpKind::kCrossEntropyForward, {6, 9});
   capped.softcap = true;
   OpDesc master = Desc(OpKind::kAdamW, {36});
@@ -139,7 +144,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
           Desc(OpKind::kCopyColumns, {9, 10}), Desc(OpKind::kRope, {6, 2, 4, 2}),
           Desc(OpKind::kRope, {6, 4, 2, 2}), Desc(OpKind::kAttentionForward, {2, 3, 4, 5, 4}),
           Desc(OpKind::kAttentionBackward, {2, 3, 4, 5, 4}), Desc(OpKind::kAttentionForward, {2, 3, 4, 5, 2}),
-          alibi, Desc(OpKind::kUnfusedAttentionForward, {2, 3, 4, 5, 2}),
+          alibi, windowed, Desc(OpKind::kAttentionForward, {2, 3, 4, 5, 4}),
+          Desc(OpKind::kUnfusedAttentionForward, {2, 3, 4, 5, 2}),
           Desc(OpKind::kUnfusedAttentionBackward, {2, 3, 4, 5, 4}),
           Desc(OpKind::kEmbeddingForward, {6, 4, 9, 0}),
           adding(Desc(OpKind::kEmbeddingBackward, {6, 4, 9, 0})),

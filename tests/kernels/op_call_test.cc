@@ -358,13 +358,24 @@ TEST_F(OpCallTest, ValidColumnsAreColumns) {
   }
 }
 
-TEST_F(OpCallTest, SoftCapsArePositiveOrNone) {
+TEST_F(OpCallTest, SoftCapsAndWindowsArePositiveOrNone) {
   const Tensor logits = T({2, 5}), loss = T({1}, DType::kF64);
   const auto cap = [&](double softcap) {
     return [=, this] { ops_.CrossEntropy(logits, {5, softcap}, Ids(2), 1, loss, s_); };
   };
   EXPECT_NO_THROW(cap(30)());
   for (const double softcap : {-1.0, HUGE_VAL, std::nan("")}) Refused(cap(softcap), "cross_entropy");
+  const Tensor qkv = T({1, 4, 6}), out = T({1, 4, 2}), probabilities = T({1, 1, 4, 4});
+  const auto attention = [&](double softcap, std::int64_t window) {
+    return [=, this] {
+      ops_.UnfusedAttentionForward(qkv, {.heads = 1, .kv_heads = 1, .softcap = softcap, .window = window},
+                                   probabilities, out, s_);
+    };
+  };
+  EXPECT_NO_THROW(attention(30, 2)());
+  EXPECT_NO_THROW(attention(0, 100)()) << "wider than the sequence";
+  Refused(attention(-1, 0), "unfused_attention_forward");
+  Refused(attention(0, -1), "unfused_attention_forward");
 }
 
 TEST_F(OpCallTest, TensorsOfAListAreAlike) {

@@ -12,7 +12,8 @@
 namespace autocfg::test {
 
 // Returns ops of every compute kind that compute in `type`: with each activation, epilogue and transpose,
-// with and without bias, ALiBi, soft cap and accumulation. The dims of an op differ from each other.
+// with and without bias, ALiBi and a window, soft cap and accumulation. The dims of an op differ from each
+// other.
 inline std::vector<OpDesc> EveryComputeOp(DType type) {
   static constexpr std::pair<char, std::int64_t> kSizes[] = {
       {'m', 6}, {'n', 4}, {'k', 5}, {'T', 11}, {'H', 8}, {'F', 9},  {'V', 13},
@@ -27,6 +28,7 @@ inline std::vector<OpDesc> EveryComputeOp(DType type) {
       other.accumulate = true;
     } else if (IsAttention(op.kind)) {
       other.alibi = true;
+      other.window = 2;
     }
     if (other != op) ops.push_back(other);
     if (!TakesSoftCap(op.kind)) return;

@@ -55,7 +55,11 @@ OpArgs ArgsOf(const OpDesc& op) {
   args.seq_len = op.dims[0];
   // The slopes of a model that has these heads alone.
   if (IsAttention(op.kind))
-    args.form = {.heads = op.dims[2], .kv_heads = op.dims[4], .alibi_heads = op.alibi ? op.dims[2] : 0};
+    args.form = {.heads = op.dims[2],
+                 .kv_heads = op.dims[4],
+                 .alibi_heads = op.alibi ? op.dims[2] : 0,
+                 .softcap = op.softcap ? 30.0 : 0.0,
+                 .window = op.window};
   return args;
 }
 

@@ -11,8 +11,12 @@ using Kind = ParameterKind;
 
 namespace {
 
-AttentionForm FormOf(const RankShape& s) {
-  AttentionForm form{.heads = s.heads, .kv_heads = s.kv_heads, .scale = s.model.attention_scale};
+AttentionForm FormOf(const RankShape& s, std::int64_t layer) {
+  AttentionForm form{.heads = s.heads,
+                     .kv_heads = s.kv_heads,
+                     .scale = s.model.attention_scale,
+                     .softcap = s.model.attention_softcap,
+                     .window = WindowOf(s.model, layer)};
   if (s.model.position == Position::kAlibi) {
     form.alibi_heads = s.model.heads;
     form.first_head = s.tensor * s.heads;
@@ -35,6 +39,7 @@ TransformerLayer::TransformerLayer(const RankShape& shape, MemoryLayout& layout,
       workspace_(layout.workspace()),
       rotates_(Rotates(shape.model, layer)),
       frequencies_(rotates_ ? FrequenciesOf(shape.model, shape.seq_len) : RotaryFrequencies{}),
+      attention_form_(FormOf(shape, layer)),
       norm_1_(shape, layout.Find(Kind::kNorm1Weight, layer), layout.Find(Kind::kNorm1Bias, layer)),
       c_attn_(layout, layer),
       q_norm_(layout.Find(Kind::kQueryNormWeight, layer)),
@@ -96,26 +101,25 @@ void TransformerLayer::Rope(const Execution& run, const Tensor& qkv, bool invers
 
 void TransformerLayer::AttentionForward(const Execution& run, const LayerActivations& a) const {
   const RankShape& s = shape_;
-  const AttentionForm form = FormOf(s);
   const Tensor qkv = BySequence(a.qkv), attn = BySequence(a.attn);
   if (IsUnfused(s.plan)) {
-    run.ops.UnfusedAttentionForward(qkv, form, a.probabilities, attn, run.stream);
+    run.ops.UnfusedAttentionForward(qkv, attention_form_, a.probabilities, attn, run.stream);
   } else {
-    run.ops.AttentionForward(qkv, form, attn, a.lse, workspace_.attention, run.stream);
+    run.ops.AttentionForward(qkv, attention_form_, attn, a.lse, workspace_.attention, run.stream);
   }
 }
 
 void TransformerLayer::AttentionBackward(const Execution& run, const LayerActivations& a) const {
   const RankShape& s = shape_;
   const Workspace& ws = workspace_;
-  const AttentionForm form = FormOf(s);
   const Tensor qkv = BySequence(a.qkv), attn = BySequence(a.attn), grad_attn = BySequence(ws.grad_attn),
                grad_qkv = BySequence(ws.grad_qkv);
   if (IsUnfused(s.plan)) {
-    run.ops.UnfusedAttentionBackward(qkv, form, a.probabilities, attn, grad_attn, grad_qkv, ws.dscores,
-                                     run.stream);
+    run.ops.UnfusedAttentionBackward(qkv, attention_form_, a.probabilities, attn, grad_attn, grad_qkv,
+                                     ws.dscores, run.stream);
   } else {
-    run.ops.AttentionBackward(qkv, form, attn, a.lse, grad_attn, grad_qkv, ws.attention, run.stream);
+    run.ops.AttentionBackward(qkv, attention_form_, attn, a.lse, grad_attn, grad_qkv, ws.attention,
+                              run.stream);
   }
 }
 

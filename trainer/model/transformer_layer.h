@@ -4,6 +4,7 @@
 // ops in order. Holds views only; one rank, one thread.
 #pragma once
 
+#include "kernels/attention_form.h"
 #include "search/ops/rotary_frequencies.h"
 #include "trainer/layout/memory_layout.h"
 #include "trainer/model/norm.h"
@@ -103,6 +104,7 @@ class TransformerLayer {
   Workspace& workspace_;
   const bool rotates_;
   const RotaryFrequencies frequencies_;
+  const AttentionForm attention_form_;
   NormLayer norm_1_;
   QkvProjection c_attn_;
   Weight q_norm_, k_norm_;  // absent without norms of q and k

@@ -4,8 +4,8 @@
 // row's score; then the lanes compute the columns of the result.
 #include <type_traits>
 
-#include "kernels/cuda/attention/alibi.cuh"
 #include "kernels/cuda/attention/attention_paths.h"
+#include "kernels/cuda/attention/scores.cuh"
 #include "kernels/cuda/primitives/launch.cuh"
 #include "kernels/cuda/primitives/number.cuh"
 #include "kernels/cuda/primitives/reduce.cuh"
@@ -50,11 +50,6 @@ __device__ float Dot(const AttentionShape& shape, const float* a, const float* b
   return sum;
 }
 
-// The score of a query and a key `distance` tokens before it. Without ALiBi the slope is 0.
-__device__ float BiasedScore(float product, float scale, float slope, std::int64_t distance) {
-  return scale * product - slope * static_cast<float>(distance);
-}
-
 // sums[i] += sum over the tile's rows r of weight[r] * tile[r][lane + 32 i].
 __device__ void AddRows(const AttentionShape& shape, const float* weight, const float* tile, int lane,
                         float (&sums)[kColumns]) {
@@ -97,7 +92,7 @@ __device__ Shared SharedOf(const AttentionShape& shape, int warp) {
   return s;
 }
 
-template <typename T>
+template <typename T, ScoreKind kKind>
 __global__ void __launch_bounds__(kThreads)
     ForwardKernel(AttentionShape shape, float scale, const T* qkv, T* out, float* lse) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -112,18 +107,22 @@ __global__ void __launch_bounds__(kThreads)
   const float* q = shared.own_a + warp * Stride(shape);
 
   float max = -INFINITY, sum = 0, sums[kColumns] = {};
-  const float slope = SlopeOf(shape, own.head);
-  for (std::int64_t first = 0; first < own.first_row + kRows && first < shape.seq_len; first += kTile) {
+  const ScoreForm form = ScoreFormOf<kKind>(shape, scale, own.head, 1);
+  const int query = static_cast<int>(row);
+  for (int first = FirstKeyTile<kKind>(shape, own.first_row, kTile);
+       first < own.first_row + kRows && first < shape.seq_len; first += kTile) {
     __syncthreads();
     LoadTile(shape, k, ld, first, kTile, shared.tile_a);
     LoadTile(shape, v, ld, first, kTile, shared.tile_b);
     __syncthreads();
-    // Every row sees column 0, so the maximum is finite from the first tile on.
-    const float score = first + lane <= row ? BiasedScore(Dot(shape, q, shared.tile_a + lane * Stride(shape)),
-                                                          scale, slope, row - (first + lane))
-                                            : -INFINITY;
-    const float new_max = fmaxf(max, WarpReduce(score, Max()));
-    const float p = expf(score - new_max), keep = expf(max - new_max);
+    // Without a window every row sees column 0, so the maximum is finite from the first tile on.
+    const int key = first + lane;
+    const float score =
+        IsHidden<kKind>(true, form, query, key)
+            ? -INFINITY
+            : ScoreOf<kKind>(Dot(shape, q, shared.tile_a + lane * Stride(shape)), form, query, key).value;
+    const float new_max = fmaxf(max, WarpReduce(score, Max())), shift = ShiftOf<kKind>(new_max);
+    const float p = expf(score - shift), keep = expf(max - shift);
     sum = sum * keep + WarpReduce(p, Sum());
     max = new_max;
     shared.weight_a[lane] = p;
@@ -139,7 +138,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // With P the probabilities: dS = P * (dout V^T - delta) * scale, dQ = dS K.
-template <typename T>
+template <typename T, ScoreKind kKind>
 __global__ void __launch_bounds__(kThreads)
     QueryGradientKernel(AttentionShape shape, float scale, const T* qkv, const float* lse, const T* dout,
                         const float* delta, T* dqkv) {
@@ -161,18 +160,21 @@ __global__ void __launch_bounds__(kThreads)
               row_delta = row < shape.seq_len ? delta[statistic] : 0.0f;
 
   float sums[kColumns] = {};
-  const float slope = SlopeOf(shape, own.head);
-  for (std::int64_t first = 0; first < own.first_row + kRows && first < shape.seq_len; first += kTile) {
+  const ScoreForm form = ScoreFormOf<kKind>(shape, scale, own.head, 1);
+  const int query = static_cast<int>(row);
+  for (std::int64_t first = FirstKeyTile<kKind>(shape, own.first_row, kTile);
+       first < own.first_row + kRows && first < shape.seq_len; first += kTile) {
     __syncthreads();
     LoadTile(shape, k, ld, first, kTile, shared.tile_a);
     LoadTile(shape, v, ld, first, kTile, shared.tile_b);
     __syncthreads();
     float ds = 0;
-    if (row < shape.seq_len && first + lane <= row) {
-      const float score = BiasedScore(Dot(shape, q, shared.tile_a + lane * Stride(shape)), scale, slope,
-                                      row - (first + lane));
-      const float p = expf(score - row_lse);
-      ds = p * (Dot(shape, g, shared.tile_b + lane * Stride(shape)) - row_delta) * scale;
+    const int key = static_cast<int>(first) + lane;
+    if (row < shape.seq_len && !IsHidden<kKind>(true, form, query, key)) {
+      const Score score =
+          ScoreOf<kKind>(Dot(shape, q, shared.tile_a + lane * Stride(shape)), form, query, key);
+      const float p = expf(score.value - row_lse);
+      ds = p * (Dot(shape, g, shared.tile_b + lane * Stride(shape)) - row_delta) * scale * score.slope;
     }
     shared.weight_a[lane] = ds;
     __syncwarp();
@@ -183,7 +185,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // dV = P^T dout, dK = dS^T Q, summed over all heads that share the key-value head.
-template <typename T>
+template <typename T, ScoreKind kKind>
 __global__ void __launch_bounds__(kThreads, 1)
     KeyValueGradientKernel(AttentionShape shape, float scale, const T* qkv, const float* lse, const T* dout,
                            const float* delta, T* dqkv) {
@@ -201,23 +203,27 @@ __global__ void __launch_bounds__(kThreads, 1)
   const float* v = shared.own_b + warp * Stride(shape);
 
   float dk[kColumns] = {}, dv[kColumns] = {};
+  const std::int64_t end = LastQueryEnd<kKind>(shape, own.first_row + kRows);
   for (std::int64_t head = own.head * group; head < (own.head + 1) * group; ++head) {
     const T* q = rows + head * shape.head_dim;
     const T* g = dout + start * shape.OutWidth() + head * shape.head_dim;
     const std::int64_t statistics = (own.batch * shape.heads + head) * shape.seq_len;
-    const float slope = SlopeOf(shape, head);
-    for (std::int64_t first = own.first_row / kTile * kTile; first < shape.seq_len; first += kTile) {
+    const ScoreForm form = ScoreFormOf<kKind>(shape, scale, head, 1);
+    const int key_row = static_cast<int>(row);
+    for (std::int64_t first = own.first_row / kTile * kTile; first < end; first += kTile) {
       __syncthreads();
       LoadTile(shape, q, ld, first, kTile, shared.tile_a);
       LoadTile(shape, g, shape.OutWidth(), first, kTile, shared.tile_b);
       __syncthreads();
       float p = 0, ds = 0;
-      if (first + lane < shape.seq_len && row <= first + lane) {
+      const int query = static_cast<int>(first) + lane;
+      if (first + lane < shape.seq_len && !IsHidden<kKind>(true, form, query, key_row)) {
         const std::int64_t statistic = statistics + first + lane;
-        p = expf(BiasedScore(Dot(shape, k, shared.tile_a + lane * Stride(shape)), scale, slope,
-                             first + lane - row) -
-                 lse[statistic]);
-        ds = p * (Dot(shape, v, shared.tile_b + lane * Stride(shape)) - delta[statistic]) * scale;
+        const Score score =
+            ScoreOf<kKind>(Dot(shape, k, shared.tile_a + lane * Stride(shape)), form, query, key_row);
+        p = expf(score.value - lse[statistic]);
+        ds = p * (Dot(shape, v, shared.tile_b + lane * Stride(shape)) - delta[statistic]) * scale *
+             score.slope;
       }
       shared.weight_a[lane] = ds;
       shared.weight_b[lane] = p;
@@ -240,19 +246,30 @@ void LaunchRows(void (*kernel)(Parameters...), const AttentionShape& shape, std:
          arguments...);
 }
 
+// Calls run with the kind of scores as a constant. Without ALiBi, the bias of these kernels is 0.
+template <typename Run>
+void WithPlainKind(const AttentionShape& shape, Run run) {
+  if (ScoreKindOf(shape) == ScoreKind::kAny) return run.template operator()<ScoreKind::kAny>();
+  run.template operator()<ScoreKind::kBiased>();
+}
+
 }  // namespace
 
 template <typename T>
 void PlainAttentionForward(const AttentionShape& shape, const T* qkv, T* out, float* lse,
                            cudaStream_t stream) {
-  LaunchRows(ForwardKernel<T>, shape, shape.heads, stream, qkv, out, lse);
+  WithPlainKind(shape, [&]<ScoreKind kKind>() {
+    LaunchRows(ForwardKernel<T, kKind>, shape, shape.heads, stream, qkv, out, lse);
+  });
 }
 
 template <typename T>
 void PlainAttentionBackward(const AttentionShape& shape, const T* qkv, const float* lse, const T* dout,
                             const float* delta, T* dqkv, cudaStream_t stream) {
-  LaunchRows(KeyValueGradientKernel<T>, shape, shape.kv_heads, stream, qkv, lse, dout, delta, dqkv);
-  LaunchRows(QueryGradientKernel<T>, shape, shape.heads, stream, qkv, lse, dout, delta, dqkv);
+  WithPlainKind(shape, [&]<ScoreKind kKind>() {
+    LaunchRows(KeyValueGradientKernel<T, kKind>, shape, shape.kv_heads, stream, qkv, lse, dout, delta, dqkv);
+    LaunchRows(QueryGradientKernel<T, kKind>, shape, shape.heads, stream, qkv, lse, dout, delta, dqkv);
+  });
 }
 
 template void PlainAttentionForward(const AttentionShape&, const float*, float*, float*, cudaStream_t);

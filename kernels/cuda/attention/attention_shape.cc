@@ -24,6 +24,7 @@ void CheckAttention(const AttentionShape& shape) {
     refuse("batch x heads x sequence must be at most 2^31 - 1");
   if (shape.HasAlibi() && (shape.first_head < 0 || shape.first_head > shape.alibi_heads - shape.heads))
     refuse("the slopes of ALiBi must be of heads that the model has");
+  if (shape.softcap < 0 || shape.window < 0) refuse("soft cap and window must not be negative");
   if (shape.head_dim > kMostHeadDim) refuse("the CUDA device supports head dimensions up to 256");
 }
 

@@ -15,6 +15,8 @@ struct AttentionShape {
   // What the scores are, as in AttentionForm (kernels/attention_form.h).
   double scale = 0;
   std::int64_t alibi_heads = 0, first_head = 0;
+  double softcap = 0;
+  std::int64_t window = 0;
 
   auto operator<=>(const AttentionShape&) const = default;  // NOLINT(modernize-use-nullptr): false positive
 
@@ -30,7 +32,8 @@ struct AttentionShape {
 };
 
 // Throws std::invalid_argument, with one line, for a shape that no implementation supports: a size below 1,
-// heads not divisible by kv_heads, head_dim above kMostHeadDim, or 2^31 rows of scores or more.
+// heads not divisible by kv_heads, a negative soft cap or window, head_dim above kMostHeadDim, or 2^31 rows
+// of scores or more.
 void CheckAttention(const AttentionShape& shape);
 
 // Returns the number of row sums of dout * out that the backward needs.

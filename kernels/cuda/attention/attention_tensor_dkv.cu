@@ -1,9 +1,9 @@
 // The gradients of keys and values on tensor cores. With P the probabilities: dV = P^T dout, dS = P * (dout
-// V^T - delta), dK = dS^T Q scale. A block owns 64 keys of one key-value head. It walks over the tiles of
-// queries from the diagonal on, for all heads that share the key-value head. A warp owns 16 keys. It computes
-// transposed scores, so that they are the left operands of both products. The columns of dK and dV of wide
-// heads are split over two warps, both of which compute the scores; otherwise these columns would not fit in
-// registers.
+// V^T - delta), with a soft cap times its slope, dK = dS^T Q scale. A block owns 64 keys of one key-value
+// head. It walks over the tiles of queries from the diagonal on, up to the end of its window, for all heads
+// that share the key-value head. A warp owns 16 keys. It computes transposed scores, so that they are the
+// left operands of both products. The columns of dK and dV of wide heads are split over two warps, both of
+// which compute the scores; otherwise these columns would not fit in registers.
 #include "kernels/cuda/attention/attention_paths.h"
 #include "kernels/cuda/attention/attention_tile.cuh"
 
@@ -27,7 +27,7 @@ struct KeyValueGradientTraits {
   static constexpr int kResident = kDim <= 128 ? 2 : 1;
 };
 
-template <int kDim, bool kAlibi>
+template <int kDim, ScoreKind kKind>
 __global__ void __launch_bounds__(KeyValueGradientTraits<kDim>::kThreads,
                                   BlocksThatFit(KeyValueGradientTraits<kDim>::kResident,
                                                 KeyValueGradientTraits<kDim>::kSharedBytes))
@@ -54,7 +54,9 @@ __global__ void __launch_bounds__(KeyValueGradientTraits<kDim>::kThreads,
 
   // A step is one tile of queries of one head.
   const int skipped = place.first_row / kTile,
-            per_head = static_cast<int>((shape.seq_len + kTile - 1) / kTile) - skipped;
+            per_head =
+                static_cast<int>((LastQueryEnd<kKind>(shape, place.first_row + kRows) + kTile - 1) / kTile) -
+                skipped;
   const int steps = per_head * group;
   const auto head_of = [&](int step) { return place.head * group + step / per_head; };
   const auto first_of = [&](int step) { return (skipped + step % per_head) * kTile; };
@@ -84,14 +86,13 @@ __global__ void __launch_bounds__(KeyValueGradientTraits<kDim>::kThreads,
 
   Sums dk[kColumns / 8] = {}, dv[kColumns / 8] = {};
   const int row = place.first_row + own + FragmentRow();  // this lane's keys: row and row + 8
-  const float scale_log2 = scale * kLog2E;
 
   for (int step = 0; step < steps; ++step) {
     if (thread < 2 * kTile) statistics[thread] = statistic;
     const int first = first_of(step);
     const bool more = step + 1 < steps;
     const bool diagonal = first < place.first_row + kRows;
-    const float slope_log2 = kAlibi ? SlopeOf(shape, head_of(step)) * kLog2E : 0.0f;
+    const ScoreForm form = ScoreFormOf<kKind>(shape, scale, head_of(step), kLog2E);
 #pragma unroll 1
     for (int at = 0; at < kTile; at += kAtOnce) {
       Sums p[kAtOnce / 8], ds[kAtOnce / 8];
@@ -110,12 +111,11 @@ __global__ void __launch_bounds__(KeyValueGradientTraits<kDim>::kThreads,
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int column = at + n * 8 + FragmentColumn() + i % 2;
-          const bool hidden = diagonal && row + i / 2 * 8 > first + column;
-          const float score =
-              ScoreOf<kAlibi>(p[n].x[i], scale_log2, slope_log2, first + column, row + i / 2 * 8);
-          const float probability = hidden ? 0.0f : exp2f(score - statistics[column]);
+          const bool hidden = IsHidden<kKind>(diagonal, form, first + column, row + i / 2 * 8);
+          const Score score = ScoreOf<kKind>(p[n].x[i], form, first + column, row + i / 2 * 8);
+          const float probability = hidden ? 0.0f : exp2f(score.value - statistics[column]);
           p[n].x[i] = probability;
-          ds[n].x[i] = probability * (ds[n].x[i] - statistics[kTile + column]);
+          ds[n].x[i] = probability * (ds[n].x[i] - statistics[kTile + column]) * score.slope;
         }
       }
       Left probabilities[kAtOnce / 16], dscores[kAtOnce / 16];
@@ -142,9 +142,9 @@ __global__ void __launch_bounds__(KeyValueGradientTraits<kDim>::kThreads,
   StoreRows(dv, 1, 1, to + value, ld, rows_left, columns_left);
 }
 
-template <int kDim, bool kAlibi>
+template <int kDim, ScoreKind kKind>
 struct KeyValueGradient : KeyValueGradientTraits<kDim> {
-  static constexpr auto kFunction = TensorKeyValueGradientKernel<kDim, kAlibi>;
+  static constexpr auto kFunction = TensorKeyValueGradientKernel<kDim, kKind>;
 };
 
 }  // namespace

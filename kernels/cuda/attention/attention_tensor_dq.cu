@@ -1,6 +1,7 @@
 // The gradient of the queries on tensor cores. With P the probabilities: dS = P * (dout V^T - delta), dQ = dS
-// K scale. As in the forward, a block owns 64 queries of one head, a warp owns 16 of them, and the block
-// walks over the tiles of keys up to the diagonal.
+// K scale, with a soft cap also times its slope. As in the forward, a block owns 64 queries of one head, a
+// warp owns 16 of them, and the block walks over the tiles of keys up to the diagonal, from the start of its
+// window on.
 #include "kernels/cuda/attention/attention_paths.h"
 #include "kernels/cuda/attention/attention_tile.cuh"
 
@@ -20,7 +21,7 @@ struct QueryGradientTraits {
   static constexpr int kResident = kDim <= 64 ? 3 : kDim <= 128 ? 2 : 1;
 };
 
-template <int kDim, bool kAlibi>
+template <int kDim, ScoreKind kKind>
 __global__ void __launch_bounds__(QueryGradientTraits<kDim>::kThreads,
                                   BlocksThatFit(QueryGradientTraits<kDim>::kResident,
                                                 QueryGradientTraits<kDim>::kSharedBytes))
@@ -41,16 +42,16 @@ __global__ void __launch_bounds__(QueryGradientTraits<kDim>::kThreads,
   const Bf16* values = rows + shape.FirstValue() + kv_head * shape.head_dim;
   LoadRows<kDim, kRows, kThreads>(dout + start * shape.OutWidth() + place.head * shape.head_dim,
                                   shape.OutWidth(), place.first_row, shape, g);
-  LoadRows<kDim, kTile, kThreads>(values, ld, 0, shape, v);
+  const int start_key = FirstKeyTile<kKind>(shape, place.first_row, kTile);
+  LoadRows<kDim, kTile, kThreads>(values, ld, start_key, shape, v);
   CommitCopies();
   LoadRows<kDim, kRows, kThreads>(rows + place.head * shape.head_dim, ld, place.first_row, shape, q);
-  LoadRows<kDim, kTile, kThreads>(keys, ld, 0, shape, k);
+  LoadRows<kDim, kTile, kThreads>(keys, ld, start_key, shape, k);
   CommitCopies();
 
   Sums dq[kDim / 8] = {};
   const int first_row = place.first_row + warp * 16, row = first_row + FragmentRow();  // and row + 8
-  const float scale_log2 = scale * kLog2E;
-  const float slope_log2 = kAlibi ? SlopeOf(shape, place.head) * kLog2E : 0.0f;
+  const ScoreForm form = ScoreFormOf<kKind>(shape, scale, place.head, kLog2E);
   // Rows beyond the sequence have probability 0 everywhere.
   float row_lse[2], row_delta[2];
 #pragma unroll
@@ -62,7 +63,7 @@ __global__ void __launch_bounds__(QueryGradientTraits<kDim>::kThreads,
   }
 
   const int end = place.first_row + kRows;
-  for (int first = 0; first < end; first += kTile) {
+  for (int first = start_key; first < end; first += kTile) {
     Sums p[kTile / 8], ds[kTile / 8];
     WaitForCopies<1>();
     __syncthreads();
@@ -78,10 +79,10 @@ __global__ void __launch_bounds__(QueryGradientTraits<kDim>::kThreads,
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int half = i / 2, column = first + n * 8 + FragmentColumn() + i % 2;
-        const bool hidden = diagonal && column > row + half * 8;
-        const float probability =
-            exp2f(ScoreOf<kAlibi>(p[n].x[i], scale_log2, slope_log2, row + half * 8, column) - row_lse[half]);
-        ds[n].x[i] = hidden ? 0.0f : probability * (ds[n].x[i] - row_delta[half]);
+        const bool hidden = IsHidden<kKind>(diagonal, form, row + half * 8, column);
+        const Score score = ScoreOf<kKind>(p[n].x[i], form, row + half * 8, column);
+        const float probability = exp2f(score.value - row_lse[half]);
+        ds[n].x[i] = hidden ? 0.0f : probability * (ds[n].x[i] - row_delta[half]) * score.slope;
       }
     }
     Left dscores[kTile / 16];
@@ -96,9 +97,9 @@ __global__ void __launch_bounds__(QueryGradientTraits<kDim>::kThreads,
             static_cast<int>(shape.seq_len) - first_row, static_cast<int>(shape.head_dim));
 }
 
-template <int kDim, bool kAlibi>
+template <int kDim, ScoreKind kKind>
 struct QueryGradient : QueryGradientTraits<kDim> {
-  static constexpr auto kFunction = TensorQueryGradientKernel<kDim, kAlibi>;
+  static constexpr auto kFunction = TensorQueryGradientKernel<kDim, kKind>;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // The attention forward on tensor cores (Dao 2023). A block owns 64 queries of one head; each of its 4 warps
-// owns 16. The block walks over the tiles of 64 keys up to the diagonal. A warp keeps its scores,
-// probabilities and 16 output rows in registers. The next keys are loaded during the softmax and the product
-// with the values, the next values during the scores.
+// owns 16. The block walks over the tiles of 64 keys up to the diagonal, from the start of its window on. A
+// warp keeps its scores, probabilities and 16 output rows in registers. The next keys are loaded during the
+// softmax and the product with the values, the next values during the scores.
 #include "kernels/cuda/attention/attention_paths.h"
 #include "kernels/cuda/attention/attention_tile.cuh"
 
@@ -18,7 +18,7 @@ struct ForwardTraits {
   static constexpr int kResident = kDim <= 32 ? 4 : kDim <= 96 ? 3 : kDim <= 128 ? 2 : 1;
 };
 
-template <int kDim, bool kAlibi>
+template <int kDim, ScoreKind kKind>
 __global__ void __launch_bounds__(ForwardTraits<kDim>::kThreads,
                                   BlocksThatFit(ForwardTraits<kDim>::kResident,
                                                 ForwardTraits<kDim>::kSharedBytes))
@@ -35,19 +35,19 @@ __global__ void __launch_bounds__(ForwardTraits<kDim>::kThreads,
   const Bf16* keys = rows + shape.FirstKey() + kv_head * shape.head_dim;
   const Bf16* values = rows + shape.FirstValue() + kv_head * shape.head_dim;
   LoadRows<kDim, kRows, kThreads>(rows + place.head * shape.head_dim, ld, place.first_row, shape, q);
-  LoadRows<kDim, kRows, kThreads>(keys, ld, 0, shape, k);
+  const int start = FirstKeyTile<kKind>(shape, place.first_row, kRows);
+  LoadRows<kDim, kRows, kThreads>(keys, ld, start, shape, k);
   CommitCopies();
-  LoadRows<kDim, kRows, kThreads>(values, ld, 0, shape, v);
+  LoadRows<kDim, kRows, kThreads>(values, ld, start, shape, v);
   CommitCopies();
 
   Sums o[kDim / 8] = {};
   const int first_row = place.first_row + warp * 16, row = first_row + FragmentRow();  // and row + 8
-  const float scale_log2 = scale * kLog2E;
-  const float slope_log2 = kAlibi ? SlopeOf(shape, place.head) * kLog2E : 0.0f;
+  const ScoreForm form = ScoreFormOf<kKind>(shape, scale, place.head, kLog2E);
   // Of the scores times log2(e) of the two rows; `sum` of this lane's columns only.
   float max[2] = {-INFINITY, -INFINITY}, sum[2] = {};
 
-  for (int first = 0; first <= place.first_row; first += kRows) {
+  for (int first = start; first <= place.first_row; first += kRows) {
     WaitForCopies<1>();
     __syncthreads();
     Sums p[kRows / 8];
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(ForwardTraits<kDim>::kThreads,
     const bool diagonal = first == place.first_row;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      // A row sees a column of the first tile, so the maximum is finite from then on.
+      // Without a window a row sees a column of the first tile, so the maximum is finite from then on.
       float new_max = max[half];
 #pragma unroll
       for (int n = 0; n < kRows / 8; ++n) {
@@ -67,14 +67,14 @@ __global__ void __launch_bounds__(ForwardTraits<kDim>::kThreads,
         for (int i = 0; i < 2; ++i) {
           float& score = p[n].x[half * 2 + i];
           const int column = first + n * 8 + FragmentColumn() + i;
-          score = diagonal && column > row + half * 8
+          score = IsHidden<kKind>(diagonal, form, row + half * 8, column)
                       ? -INFINITY
-                      : ScoreOf<kAlibi>(score, scale_log2, slope_log2, row + half * 8, column);
+                      : ScoreOf<kKind>(score, form, row + half * 8, column).value;
           new_max = fmaxf(new_max, score);
         }
       }
       new_max = RowMax(new_max);
-      const float keep = exp2f(max[half] - new_max);
+      const float shift = ShiftOf<kKind>(new_max), keep = exp2f(max[half] - shift);
       max[half] = new_max;
       sum[half] *= keep;
 #pragma unroll
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(ForwardTraits<kDim>::kThreads,
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           float& score = p[n].x[half * 2 + i];
-          score = exp2f(score - new_max);
+          score = exp2f(score - shift);
           sum[half] += score;
         }
       }
@@ -117,9 +117,9 @@ __global__ void __launch_bounds__(ForwardTraits<kDim>::kThreads,
   }
 }
 
-template <int kDim, bool kAlibi>
+template <int kDim, ScoreKind kKind>
 struct Forward : ForwardTraits<kDim> {
-  static constexpr auto kFunction = TensorForwardKernel<kDim, kAlibi>;
+  static constexpr auto kFunction = TensorForwardKernel<kDim, kKind>;
 };
 
 }  // namespace

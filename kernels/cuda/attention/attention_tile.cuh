@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/cuda/attention/alibi.cuh"
 #include "kernels/cuda/attention/attention_shape.h"
+#include "kernels/cuda/attention/scores.cuh"
 #include "kernels/cuda/primitives/async_copy.cuh"
 #include "kernels/cuda/primitives/launch.cuh"
 #include "kernels/cuda/primitives/mma.cuh"
@@ -141,22 +141,20 @@ void WithTileColumns(std::int64_t head_dim, Run run) {
 }
 
 // Launches the kernel for this head dimension, with one block for each tile of kRows rows of each of `heads`
-// heads. It gets the shape, the scale of scores and `arguments`. Kernel<kDim, kAlibi> has the members
+// heads. It gets the shape, the scale of scores and `arguments`. Kernel<kDim, kKind> has the members
 // kFunction, kThreads and kSharedBytes.
-template <template <int, bool> typename Kernel, typename... Arguments>
+template <template <int, ScoreKind> typename Kernel, typename... Arguments>
 void LaunchTiles(const AttentionShape& shape, std::int64_t heads, cudaStream_t stream,
                  Arguments... arguments) {
   WithTileColumns(shape.head_dim, [&](auto columns) {
-    const auto launch = [&]<bool kAlibi>() {
-      using K = Kernel<columns(), kAlibi>;
+    WithScoreKind(ScoreKindOf(shape), [&]<ScoreKind kKind>() {
+      using K = Kernel<columns(), kKind>;
       static_assert(K::kSharedBytes <= kMostSharedBytes);
       AllowShared(K::kFunction, K::kSharedBytes);
       const unsigned blocks = CeilDiv(shape.seq_len, kRows) * static_cast<unsigned>(shape.batch * heads);
       Launch(K::kFunction, {dim3(blocks), dim3(K::kThreads), K::kSharedBytes}, stream, shape, shape.Scale(),
              arguments...);
-    };
-    if (shape.HasAlibi()) return launch.template operator()<true>();
-    launch.template operator()<false>();
+    });
   });
 }
 

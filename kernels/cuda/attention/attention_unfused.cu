@@ -2,20 +2,22 @@
 // delta the row sums of dout * out:
 //   forward    P = softmax(Q K^T scale - bias),  out = P V
 //   backward   dS = P * (dP - delta) scale,  dQ = dS K,  dK = dS^T Q,  dV = P^T dout
+// A soft cap of the scores also multiplies dS by its slope, for which the scores are computed once more.
 // Each product is a kernel of its own. A block computes a tile of 64 x 64 elements, and only tiles that reach
-// below the diagonal. A warp owns 16 rows of the tile, in the fragments of mma.cuh: of tensor cores in bf16,
-// computed by plain arithmetic in float. The scores are computed twice, once for the maximum and sum of each
-// row and once for its probabilities: they stay in float, and P is written once and not read.
+// below the diagonal, and with a window into it. A warp owns 16 rows of the tile, in the fragments of
+// mma.cuh: of tensor cores in bf16, computed by plain arithmetic in float. The scores are computed twice,
+// once for the maximum and sum of each row and once for its probabilities: they stay in float, and P is
+// written once and not read.
 #include <cuda_bf16.h>
 
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
 
-#include "kernels/cuda/attention/alibi.cuh"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/attention_paths.h"
 #include "kernels/cuda/attention/attention_tile.cuh"
+#include "kernels/cuda/attention/scores.cuh"
 #include "kernels/cuda/primitives/vector.cuh"
 
 namespace autocfg::cuda {
@@ -230,7 +232,7 @@ __device__ std::int64_t ScoresAt(const AttentionShape& shape, std::int64_t batch
 }
 
 // A block owns 64 rows of P.
-template <typename T, bool kAlibi>
+template <typename T, ScoreKind kKind>
 __global__ void __launch_bounds__(kThreads, BlocksThatFit(4, kSharedBytes<T>))
     ProbabilitiesKernel(AttentionShape shape, float scale, bool packs, const T* qkv, T* probabilities) {
   T* shared = reinterpret_cast<T*>(SharedMemory());
@@ -238,8 +240,9 @@ __global__ void __launch_bounds__(kThreads, BlocksThatFit(4, kSharedBytes<T>))
   const int seq_len = static_cast<int>(shape.seq_len), depth = static_cast<int>(shape.head_dim);
   const int rows = seq_len - place.first_row;
   const Part<T> q = HeadRows(shape, qkv, place.batch, place.head * shape.head_dim, place.first_row, packs);
-  const float slope = kAlibi ? SlopeOf(shape, place.head) : 0.0f;
-  // Computes the scores of the keys from `first` on; minus infinity for later keys than the row's.
+  const ScoreForm form = ScoreFormOf<kKind>(shape, scale, place.head, 1);
+  const int start = FirstKeyTile<kKind>(shape, place.first_row, kTile);
+  // Computes the scores of the keys from `first` on; minus infinity for keys that the row does not attend to.
   const auto scores = [&](int first, Sums(&sums)[kFragments]) {
 #pragma unroll
     for (int n = 0; n < kFragments; ++n) sums[n] = {};
@@ -250,7 +253,8 @@ __global__ void __launch_bounds__(kThreads, BlocksThatFit(4, kSharedBytes<T>))
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int query = place.first_row + row, key = first + column + i;
-        pair[i] = key > query ? -INFINITY : ScoreOf<kAlibi>(pair[i], scale, slope, query, key);
+        pair[i] = IsHidden<kKind>(true, form, query, key) ? -INFINITY
+                                                          : ScoreOf<kKind>(pair[i], form, query, key).value;
       }
     });
   };
@@ -259,9 +263,9 @@ __global__ void __launch_bounds__(kThreads, BlocksThatFit(4, kSharedBytes<T>))
   // Of this lane's two rows; `sum` of its columns only.
   float max[2] = {-INFINITY, -INFINITY}, sum[2] = {};
 #pragma unroll 1
-  for (int first = 0; first <= place.first_row; first += kTile) {
+  for (int first = start; first <= place.first_row; first += kTile) {
     scores(first, sums);
-    // A row sees column 0, so the maximum is finite from the first tile on.
+    // Without a window a row sees column 0, so the maximum is finite from the first tile on.
     float new_max[2] = {max[0], max[1]};
     ForPairs(sums, [&](int, int, int half, const float* pair) {
       new_max[half] = fmaxf(new_max[half], fmaxf(pair[0], pair[1]));
@@ -269,18 +273,19 @@ __global__ void __launch_bounds__(kThreads, BlocksThatFit(4, kSharedBytes<T>))
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       new_max[half] = tile::RowMax(new_max[half]);
-      sum[half] *= expf(max[half] - new_max[half]);
+      sum[half] *= expf(max[half] - ShiftOf<kKind>(new_max[half]));
       max[half] = new_max[half];
     }
     ForPairs(sums, [&](int, int, int half, const float* pair) {
-      sum[half] += expf(pair[0] - max[half]) + expf(pair[1] - max[half]);
+      const float shift = ShiftOf<kKind>(max[half]);
+      sum[half] += expf(pair[0] - shift) + expf(pair[1] - shift);
     });
   }
   const float inverse[2] = {1 / tile::RowSum(sum[0]), 1 / tile::RowSum(sum[1])};
 
   T* to = probabilities + ScoresAt(shape, place.batch, place.head, place.first_row);
 #pragma unroll 1
-  for (int first = 0; first <= place.first_row; first += kTile) {
+  for (int first = start; first <= place.first_row; first += kTile) {
     scores(first, sums);
     ForPairs(sums, [&](int, int, int half, float* pair) {
 #pragma unroll
@@ -288,16 +293,20 @@ __global__ void __launch_bounds__(kThreads, BlocksThatFit(4, kSharedBytes<T>))
     });
     StoreTile(sums, to + first, shape.seq_len, rows, seq_len - first, packs);
   }
-  // Tiles of later keys only.
+  // Tiles of later keys only, and of those before the window.
 #pragma unroll
   for (int n = 0; n < kFragments; ++n) sums[n] = {};
+#pragma unroll 1
+  for (int first = 0; first < start; first += kTile)
+    StoreTile(sums, to + first, shape.seq_len, rows, seq_len - first, packs);
 #pragma unroll 1
   for (int first = place.first_row + kTile; first < seq_len; first += kTile)
     StoreTile(sums, to + first, shape.seq_len, rows, seq_len - first, packs);
 }
 
-// A block owns 64 rows of dS, of which it writes the tiles up to the diagonal.
-template <typename T>
+// A block owns 64 rows of dS, of which it writes the tiles up to the diagonal, from the start of its window
+// on.
+template <typename T, ScoreKind kKind>
 __global__ void __launch_bounds__(kThreads, BlocksThatFit(4, kSharedBytes<T>))
     ScoreGradientKernel(AttentionShape shape, float scale, bool packs, const T* qkv, const T* probabilities,
                         const T* dout, const float* delta, T* dscores) {
@@ -313,9 +322,11 @@ __global__ void __launch_bounds__(kThreads, BlocksThatFit(4, kSharedBytes<T>))
       delta + (place.batch * shape.heads + place.head) * shape.seq_len + place.first_row;
   const int row = static_cast<int>(threadIdx.x) / kWarp * 16 + FragmentRow();  // and row + 8
   const float deltas[2] = {row < rows ? row_deltas[row] : 0.0f, row + 8 < rows ? row_deltas[row + 8] : 0.0f};
+  const ScoreForm form = ScoreFormOf<kKind>(shape, scale, place.head, 1);
 
 #pragma unroll 1
-  for (int first = 0; first <= place.first_row; first += kTile) {
+  for (int first = FirstKeyTile<kKind>(shape, place.first_row, kTile); first <= place.first_row;
+       first += kTile) {
     Sums sums[kFragments] = {};
     AddProductOf<false, true>(g,
                               HeadRows(shape, qkv, place.batch, ValueColumn(shape, place.head), first, packs),
@@ -326,18 +337,33 @@ __global__ void __launch_bounds__(kThreads, BlocksThatFit(4, kSharedBytes<T>))
       if (r < rows) LoadPair(p_tile + r * shape.seq_len, column, seq_len - first, packs, p);
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const bool later = first + column + i > place.first_row + r;
-        pair[i] = later ? 0.0f : p[i] * (pair[i] - deltas[half]) * scale;
+        const bool hidden = IsHidden<kKind>(true, form, place.first_row + r, first + column + i);
+        pair[i] = hidden ? 0.0f : p[i] * (pair[i] - deltas[half]) * scale;
       }
     });
+    if constexpr (kKind == ScoreKind::kAny) {
+      if (shape.softcap != 0) {
+        Sums products[kFragments] = {};
+        AddProductOf<false, true>(
+            HeadRows(shape, qkv, place.batch, place.head * shape.head_dim, place.first_row, packs),
+            HeadRows(shape, qkv, place.batch, KeyColumn(shape, place.head), first, packs), depth, shared,
+            products);
+#pragma unroll
+        for (int n = 0; n < kFragments; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) sums[n].x[i] *= ScoreOf<kKind>(products[n].x[i], form, 0, 0).slope;
+        }
+      }
+    }
     StoreTile(sums, dscores + at + first, shape.seq_len, rows, seq_len - first, packs);
   }
 }
 
-// to[row] = sum over the keys up to the row of left[row, key] right[key], for P V and dS K. A block owns 64
-// rows and, by blockIdx.y, 64 columns of a head. `right` are the columns `right_column` of qkv, moved by
-// head_dim for each key-value head; `to` has rows of `to_ld` elements.
-template <typename T>
+// to[row] = sum over the keys up to the row, from the start of its tile's window on, of left[row, key]
+// right[key], for P V and dS K. A block owns 64 rows and, by blockIdx.y, 64 columns of a head. `right` are
+// the columns `right_column` of qkv, moved by head_dim for each key-value head; `to` has rows of `to_ld`
+// elements.
+template <typename T, ScoreKind kKind>
 __global__ void __launch_bounds__(kThreads, BlocksThatFit(4, kSharedBytes<T>))
     RowsKernel(AttentionShape shape, bool packs, const T* left, const T* qkv, std::int64_t right_column,
                T* to, std::int64_t to_ld) {
@@ -345,11 +371,12 @@ __global__ void __launch_bounds__(kThreads, BlocksThatFit(4, kSharedBytes<T>))
   const Place place = PlaceOf(shape, shape.heads, true);
   const int seq_len = static_cast<int>(shape.seq_len), first_column = static_cast<int>(blockIdx.y) * kTile,
             columns = static_cast<int>(shape.head_dim) - first_column, rows = seq_len - place.first_row;
-  const int depth = place.first_row + kTile < seq_len ? place.first_row + kTile : seq_len;
+  const int start = FirstKeyTile<kKind>(shape, place.first_row, kTile);
+  const int depth = (place.first_row + kTile < seq_len ? place.first_row + kTile : seq_len) - start;
   const std::int64_t kv_head = place.head / (shape.heads / shape.kv_heads);
-  const Part<T> weights{left + ScoresAt(shape, place.batch, place.head, place.first_row), shape.seq_len, rows,
-                        depth, packs};
-  const Part<T> right{qkv + place.batch * shape.seq_len * shape.RowWidth() + right_column +
+  const Part<T> weights{left + ScoresAt(shape, place.batch, place.head, place.first_row) + start,
+                        shape.seq_len, rows, depth, packs};
+  const Part<T> right{qkv + (place.batch * shape.seq_len + start) * shape.RowWidth() + right_column +
                           kv_head * shape.head_dim + first_column,
                       shape.RowWidth(), depth, columns, packs};
   Sums sums[kFragments] = {};
@@ -360,11 +387,11 @@ __global__ void __launch_bounds__(kThreads, BlocksThatFit(4, kSharedBytes<T>))
             to_ld, rows, columns, packs);
 }
 
-// to[key] = sum over the queries from the key on, of all heads that share a key-value head, of
-// left[query, key] right[query], for P^T dout and dS^T Q. A block owns 64 keys and, by blockIdx.y, 64 columns
-// of a key-value head. `right` has a head's columns at head_dim times the head, in rows of `right_ld`; `to`
-// are the columns `to_column` of dqkv, moved by head_dim for each key-value head.
-template <typename T>
+// to[key] = sum over the queries from the key on, up to the end of its tile's window, of all heads that share
+// a key-value head, of left[query, key] right[query], for P^T dout and dS^T Q. A block owns 64 keys and, by
+// blockIdx.y, 64 columns of a key-value head. `right` has a head's columns at head_dim times the head, in
+// rows of `right_ld`; `to` are the columns `to_column` of dqkv, moved by head_dim for each key-value head.
+template <typename T, ScoreKind kKind>
 __global__ void __launch_bounds__(kThreads, BlocksThatFit(4, kSharedBytes<T>))
     ColumnsKernel(AttentionShape shape, bool packs, const T* left, const T* right, std::int64_t right_ld,
                   T* dqkv, std::int64_t to_column) {
@@ -372,20 +399,21 @@ __global__ void __launch_bounds__(kThreads, BlocksThatFit(4, kSharedBytes<T>))
   const Place place = PlaceOf(shape, shape.kv_heads, false);
   const int first_column = static_cast<int>(blockIdx.y) * kTile,
             columns = static_cast<int>(shape.head_dim) - first_column,
-            queries = static_cast<int>(shape.seq_len) - place.first_row;
+            keys = static_cast<int>(shape.seq_len) - place.first_row,
+            queries = static_cast<int>(LastQueryEnd<kKind>(shape, place.first_row + kTile)) - place.first_row;
   const std::int64_t group = shape.heads / shape.kv_heads,
                      start = place.batch * shape.seq_len + place.first_row;
   Sums sums[kFragments] = {};
 #pragma unroll 1
   for (std::int64_t head = place.head * group; head < (place.head + 1) * group; ++head) {
     const Part<T> weights{left + ScoresAt(shape, place.batch, head, place.first_row) + place.first_row,
-                          shape.seq_len, queries, queries, packs};
+                          shape.seq_len, queries, keys, packs};
     const Part<T> rows{right + start * right_ld + head * shape.head_dim + first_column, right_ld, queries,
                        columns, packs};
     AddProductOf<true, false>(weights, rows, queries, shared, sums);
   }
   StoreTile(sums, dqkv + start * shape.RowWidth() + to_column + place.head * shape.head_dim + first_column,
-            shape.RowWidth(), queries, columns, packs);
+            shape.RowWidth(), keys, columns, packs);
 }
 
 // Returns whether rows of heads and rows of scores are packs, and so are these addresses.
@@ -403,6 +431,13 @@ void LaunchTiles(void (*kernel)(Parameters...), const AttentionShape& shape, std
   Launch(kernel, {dim3(blocks, columns), dim3(kThreads), kSharedBytes<T>}, stream, shape, arguments...);
 }
 
+// Calls run with a kind of scores as a constant, for kernels that do not read a bias.
+template <typename Run>
+void WithTileKind(const AttentionShape& shape, Run run) {
+  if (ScoreKindOf(shape) == ScoreKind::kAny) return run.template operator()<ScoreKind::kAny>();
+  run.template operator()<ScoreKind::kScaled>();
+}
+
 }  // namespace
 
 template <typename T>
@@ -411,10 +446,14 @@ void UnfusedAttentionForward(const AttentionShape& shape, const T* qkv, T* proba
   CheckAttention(shape);
   const bool packs = AllInPacks<T>(shape, {qkv, probabilities, out});
   const unsigned columns = CeilDiv(shape.head_dim, kTile);
-  LaunchTiles<T>(shape.HasAlibi() ? ProbabilitiesKernel<T, true> : ProbabilitiesKernel<T, false>, shape,
-                 shape.heads, 1, stream, shape.Scale(), packs, qkv, probabilities);
-  LaunchTiles<T>(RowsKernel<T>, shape, shape.heads, columns, stream, packs, probabilities, qkv,
-                 shape.FirstValue(), out, shape.OutWidth());
+  WithScoreKind(ScoreKindOf(shape), [&]<ScoreKind kKind>() {
+    LaunchTiles<T>(ProbabilitiesKernel<T, kKind>, shape, shape.heads, 1, stream, shape.Scale(), packs, qkv,
+                   probabilities);
+  });
+  WithTileKind(shape, [&]<ScoreKind kKind>() {
+    LaunchTiles<T>(RowsKernel<T, kKind>, shape, shape.heads, columns, stream, packs, probabilities, qkv,
+                   shape.FirstValue(), out, shape.OutWidth());
+  });
 }
 
 template <typename T>
@@ -424,14 +463,16 @@ void UnfusedAttentionBackward(const AttentionShape& shape, const T* qkv, const T
   const bool packs = AllInPacks<T>(shape, {qkv, probabilities, dout, dqkv, dscores});
   const unsigned columns = CeilDiv(shape.head_dim, kTile);
   AttentionDelta(shape, out, dout, delta, stream);
-  LaunchTiles<T>(ScoreGradientKernel<T>, shape, shape.heads, 1, stream, shape.Scale(), packs, qkv,
-                 probabilities, dout, delta, dscores);
-  LaunchTiles<T>(RowsKernel<T>, shape, shape.heads, columns, stream, packs, dscores, qkv, shape.FirstKey(),
-                 dqkv, shape.RowWidth());
-  LaunchTiles<T>(ColumnsKernel<T>, shape, shape.kv_heads, columns, stream, packs, dscores, qkv,
-                 shape.RowWidth(), dqkv, shape.FirstKey());
-  LaunchTiles<T>(ColumnsKernel<T>, shape, shape.kv_heads, columns, stream, packs, probabilities, dout,
-                 shape.OutWidth(), dqkv, shape.FirstValue());
+  WithTileKind(shape, [&]<ScoreKind kKind>() {
+    LaunchTiles<T>(ScoreGradientKernel<T, kKind>, shape, shape.heads, 1, stream, shape.Scale(), packs, qkv,
+                   probabilities, dout, delta, dscores);
+    LaunchTiles<T>(RowsKernel<T, kKind>, shape, shape.heads, columns, stream, packs, dscores, qkv,
+                   shape.FirstKey(), dqkv, shape.RowWidth());
+    LaunchTiles<T>(ColumnsKernel<T, kKind>, shape, shape.kv_heads, columns, stream, packs, dscores, qkv,
+                   shape.RowWidth(), dqkv, shape.FirstKey());
+    LaunchTiles<T>(ColumnsKernel<T, kKind>, shape, shape.kv_heads, columns, stream, packs, probabilities,
+                   dout, shape.OutWidth(), dqkv, shape.FirstValue());
+  });
 }
 
 template void UnfusedAttentionForward(const AttentionShape&, const float*, float*, float*, cudaStream_t);

@@ -104,12 +104,12 @@ struct CudnnAttention::State {
   }
 
   const Plans& At(const AttentionShape& of) {
-    if (of.HasAlibi()) return alibi;
     AttentionShape shape = of;
     shape.scale = 0;  // plans take it as an operand
     const auto known = plans.find(shape);
     if (known != plans.end()) return known->second;
-    Plans made;
+    Plans made{.refusal = std::string(ScoreRefusal(shape))};
+    if (!made.refusal.empty()) return plans.emplace(shape, std::move(made)).first->second;
     try {
       const CudnnTarget target(Handle());
       made.refusal = CudnnAttentionFault(Cudnn().get_version(), shape);
@@ -138,8 +138,6 @@ struct CudnnAttention::State {
 
   cudnnHandle_t handle = nullptr;
   std::map<AttentionShape, Plans> plans;
-  // The graphs (cudnn_attention_graph.h) have no bias of the scores.
-  const Plans alibi{.refusal = std::string(kNoAlibi)};
 };
 
 CudnnAttention::CudnnAttention() : state_(std::make_unique<State>()) {}

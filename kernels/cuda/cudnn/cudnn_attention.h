@@ -19,8 +19,17 @@
 
 namespace autocfg::cuda {
 
-// Why cuDNN does not compute attention with ALiBi: our graphs of it have no bias of the scores.
-inline constexpr std::string_view kNoAlibi = "its graphs have no linear bias of the scores (ALiBi)";
+// Why cuDNN does not compute scores of some forms: our graphs do not have them.
+inline constexpr std::string_view kNoAlibi = "its graphs have no linear bias of the scores (ALiBi)",
+                                  kNoSoftCap = "its graphs have no soft cap of the scores",
+                                  kNoWindow = "its graphs have no sliding window";
+
+// Returns which of these holds for the shape; empty if none.
+inline std::string_view ScoreRefusal(const AttentionShape& shape) {
+  if (shape.HasAlibi()) return kNoAlibi;
+  if (shape.softcap != 0) return kNoSoftCap;
+  return shape.window != 0 ? kNoWindow : "";
+}
 
 class CudnnAttention {
  public:
@@ -31,9 +40,9 @@ class CudnnAttention {
 
   // Returns why cuDNN does not compute the shape, in one line; empty if it computes both directions. Reasons:
   // cuDNN is not installed (cudnn_api.h), it refuses (IsRefusal of cudnn_descriptor.h), or its version is
-  // known to compute the shape wrongly (CudnnAttentionFault), or the scores have a bias (kNoAlibi). Throws
-  // DeviceError for all other failures and DeviceOutOfMemory if memory does not suffice; those do not select
-  // other kernels.
+  // known to compute the shape wrongly (CudnnAttentionFault), or the form of the scores (ScoreRefusal).
+  // Throws DeviceError for all other failures and DeviceOutOfMemory if memory does not suffice; those do not
+  // select other kernels.
   const std::string& Refusal(const AttentionShape& shape);
 
   // Both require a shape that is not refused and pointers that are multiples of 16 bytes. Throw DeviceError,

@@ -1,9 +1,9 @@
 // Selects the attention implementation on the GPU. In bf16: cuDNN's fused graphs if cuDNN supports the shape,
-// else our own kernels, which also compute every attention with ALiBi. In float: always our own kernels. The
-// environment variable AUTOCFG_ATTENTION forces one: "own", or "cudnn", which throws if cuDNN refuses. Our
-// own kernels are deterministic. The last bits of cuDNN's gradient with respect to q may differ between runs
-// (cudnn_attention_graph.h). The first use of a shape builds cuDNN's plans, which takes up to seconds. To do
-// that before the first step, call ImplementationOf. One rank, one thread.
+// else our own kernels, which also compute every attention with ALiBi, a soft cap or a window. In float:
+// always our own kernels. The environment variable AUTOCFG_ATTENTION forces one: "own", or "cudnn", which
+// throws if cuDNN refuses. Our own kernels are deterministic. The last bits of cuDNN's gradient with respect
+// to q may differ between runs (cudnn_attention_graph.h). The first use of a shape builds cuDNN's plans,
+// which takes up to seconds. To do that before the first step, call ImplementationOf. One rank, one thread.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -84,7 +84,9 @@ class CudaOps final : public Ops {
             .head_dim = head_dim,
             .scale = call.args.form.scale,
             .alibi_heads = call.args.form.alibi_heads,
-            .first_head = call.args.form.first_head};
+            .first_head = call.args.form.first_head,
+            .softcap = call.args.form.softcap,
+            .window = call.args.form.window};
   }
 
   template <typename T>

@@ -47,8 +47,8 @@ class StageBlocks {
     } else {
       blocks.push_back({ArrivalOps(run_)});
     }
-    const LayerOps layer = OfLayers([this](bool rotates) { return LayerForwardOps(run_, rotates); });
-    for (std::int64_t i = 0; i < Layers(); ++i) blocks.push_back(Read(LayerUnit(i), layer[Rotates(i)]));
+    const LayerOps layer = OfLayers([this](const LayerKind& kind) { return LayerForwardOps(run_, kind); });
+    for (std::int64_t i = 0; i < Layers(); ++i) blocks.push_back(Read(LayerUnit(i), layer[KindIndex(i)]));
     if (IsLastStage(run_.plan, stage_)) {
       blocks.push_back(Read(Head(), HeadForwardOps(run_)));
       if (KeepsTable()) blocks.back().gathered = 0;  // since the embedding
@@ -67,17 +67,18 @@ class StageBlocks {
     } else {
       blocks.push_back({ArrivalOps(run_)});
     }
-    const LayerOps recompute = OfLayers([this](bool rotates) { return LayerRecomputeOps(run_, rotates); });
-    const LayerOps layer =
-        OfLayers([this, accumulate](bool rotates) { return LayerBackwardOps(run_, accumulate, rotates); });
+    const LayerOps recompute =
+        OfLayers([this](const LayerKind& kind) { return LayerRecomputeOps(run_, kind); });
+    const LayerOps layer = OfLayers(
+        [this, accumulate](const LayerKind& kind) { return LayerBackwardOps(run_, accumulate, kind); });
     const LayerOps delaying = OfLayers(
-        [this, accumulate](bool rotates) { return LayerInputGradientOps(run_, accumulate, rotates); });
+        [this, accumulate](const LayerKind& kind) { return LayerInputGradientOps(run_, accumulate, kind); });
     const std::int64_t recomputing = LayersWithRecomputeOps(run_.plan, Layers());
     for (std::int64_t i = Layers() - 1; i >= 0; --i) {
-      const std::size_t rotates = Rotates(i);
-      UnitBlock block = Read(LayerUnit(i), i < recomputing ? recompute[rotates] : std::vector<OpDesc>());
+      const std::size_t kind = KindIndex(i);
+      UnitBlock block = Read(LayerUnit(i), i < recomputing ? recompute[kind] : std::vector<OpDesc>());
       const bool delays = i >= Layers() - Delayed();
-      const std::vector<OpDesc>& own = (delays ? delaying : layer)[rotates];
+      const std::vector<OpDesc>& own = (delays ? delaying : layer)[kind];
       block.ops.insert(block.ops.end(), own.begin(), own.end());
       if (reduces && !delays) Completes(LayerUnit(i), block);
       blocks.push_back(std::move(block));
@@ -115,18 +116,22 @@ class StageBlocks {
   }
 
  private:
-  // Ops of a layer, by whether it rotates.
-  using LayerOps = std::array<std::vector<OpDesc>, 2>;
+  // Ops of a layer, by its KindIndex.
+  using LayerOps = std::array<std::vector<OpDesc>, 4>;
   template <typename List>
   LayerOps OfLayers(const List& list) const {
     LayerOps ops;
-    ops[1] = list(true);
-    if (LayersWithoutRope(run_.model) > 0) ops[0] = list(false);
+    std::array<bool, 4> listed{};
+    for (std::int64_t i = 0; i < Layers(); ++i) {
+      const std::size_t kind = KindIndex(i);
+      if (!std::exchange(listed[kind], true)) ops[kind] = list(LayerKindOf(run_.model, layers_.first + i));
+    }
     return ops;
   }
-  // Of the stage's i-th layer; 1 also in a model without rotary positions.
-  std::size_t Rotates(std::int64_t i) const {
-    return LayersWithoutRope(run_.model) == 0 || autocfg::Rotates(run_.model, layers_.first + i) ? 1 : 0;
+  // Of the stage's i-th layer: windows of a model are of one width.
+  std::size_t KindIndex(std::int64_t i) const {
+    const LayerKind kind = LayerKindOf(run_.model, layers_.first + i);
+    return (kind.rotates ? 1U : 0U) + (kind.window > 0 ? 2U : 0U);
   }
   std::int64_t Layers() const { return layers_.count; }
   std::int64_t Delayed() const { return LayersWithDelayedGradients(run_.plan, Layers()); }

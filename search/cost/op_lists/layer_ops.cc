@@ -1,6 +1,5 @@
 #include "search/cost/op_lists/layer_ops.h"
 
-#include <cmath>
 #include <initializer_list>
 #include <stdexcept>
 #include <utility>
@@ -31,13 +30,9 @@ OpKind BackwardOf(Norm norm) {
 // Appends ops, in the notation of docs/engine.md.
 class OpLister {
  public:
-  // `rotates`: of a layer, whether it has the model's rotary positions.
-  OpLister(const RunView& run, bool rotates = true)
-      : s(LocalDimsOf(run)),
-        types(run.workload.precision),
-        model_(run.model),
-        plan_(run.plan),
-        rotates_(rotates && run.model.position == Position::kRope) {}
+  // `kind`: of a layer.
+  explicit OpLister(const RunView& run, const LayerKind& kind = {})
+      : s(LocalDimsOf(run)), types(run.workload.precision), model_(run.model), plan_(run.plan), kind_(kind) {}
 
   void Matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool ta = false, bool tb = false,
               bool accumulate = false) {
@@ -150,24 +145,15 @@ class OpLister {
     QkNorm(OpKind::kHeadNormBackward, OpKind::kQkProducts, OpKind::kQkNormBackward, accumulate);
   }
   void Rope() {
-    if (rotates_)
+    if (kind_.rotates && model_.position == Position::kRope)
       Add(OpKind::kRope, types.compute, {s.tokens, s.heads + s.kv_heads, s.head_dim, RotaryDims(model_)});
   }
   void Attention(OpKind fused, OpKind unfused) {
     Add(IsUnfused(plan_) ? unfused : fused, types.compute,
         {s.micro_batch, s.seq_len, s.heads, s.head_dim, s.kv_heads});
     ops.back().alibi = model_.position == Position::kAlibi;
-    // Unfused attention computes all scores, and masks those outside the window.
-    if (!IsUnfused(plan_)) ops.back().pairs = MeanPairs();
-  }
-  // The pairs that fused attention computes, as the mean over the layers; 0 without a window that matters.
-  std::int64_t MeanPairs() const {
-    const std::int64_t windowed = WindowedLayers(model_);
-    if (windowed == 0 || model_.sliding_window >= s.seq_len) return 0;
-    const auto seq = static_cast<double>(s.seq_len);
-    const double all = static_cast<double>(model_.layers - windowed) * AttendedPairs(seq, 0) +
-                       static_cast<double>(windowed) * AttendedPairs(seq, model_.sliding_window);
-    return std::llround(all / static_cast<double>(model_.layers));
+    ops.back().softcap = model_.attention_softcap != 0;
+    ops.back().window = kind_.window < s.seq_len ? kind_.window : 0;
   }
   void AttentionForward() { Attention(OpKind::kAttentionForward, OpKind::kUnfusedAttentionForward); }
   void AttentionBackward() { Attention(OpKind::kAttentionBackward, OpKind::kUnfusedAttentionBackward); }
@@ -288,7 +274,7 @@ class OpLister {
  private:
   const ModelSpec& model_;
   const ParallelPlan& plan_;
-  const bool rotates_;
+  const LayerKind kind_;
 };
 
 }  // namespace
@@ -299,22 +285,36 @@ std::vector<OpDesc> ArrivalOps(const RunView& run) {
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> LayerForwardOps(const RunView& run, bool rotates) {
-  OpLister l(run, rotates);
+LayerKind LayerKindOf(const ModelSpec& model, std::int64_t layer) {
+  return {.rotates = model.position != Position::kRope || Rotates(model, layer),
+          .window = WindowOf(model, layer)};
+}
+
+std::vector<LayerShare> TimedLayers(const ModelSpec& model) {
+  const std::int64_t windowed = WindowedLayers(model);
+  const double share = static_cast<double>(windowed) / static_cast<double>(model.layers);
+  std::vector<LayerShare> layers;
+  if (windowed > 0) layers.push_back({{.window = model.sliding_window}, share});
+  if (windowed < model.layers) layers.push_back({{}, 1 - share});
+  return layers;
+}
+
+std::vector<OpDesc> LayerForwardOps(const RunView& run, const LayerKind& kind) {
+  OpLister l(run, kind);
   l.LayerForwardHead();
   l.RowParallelForward(l.s.ffn, run.model.mlp_bias);
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> LayerRecomputeOps(const RunView& run, bool rotates) {
-  OpLister l(run, rotates);
+std::vector<OpDesc> LayerRecomputeOps(const RunView& run, const LayerKind& kind) {
+  OpLister l(run, kind);
   if (run.plan.recompute == Recompute::kFull) l.RecomputeLayer();
   if (RecomputesScores(run.plan)) l.AttentionForward();
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> LayerBackwardOps(const RunView& run, bool accumulate, bool rotates) {
-  OpLister l(run, rotates);
+std::vector<OpDesc> LayerBackwardOps(const RunView& run, bool accumulate, const LayerKind& kind) {
+  OpLister l(run, kind);
   const LocalDims& s = l.s;
   l.OutputOpsBackward(accumulate);
   l.GatherHidden();
@@ -342,8 +342,8 @@ std::vector<OpDesc> LayerBackwardOps(const RunView& run, bool accumulate, bool r
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> LayerInputGradientOps(const RunView& run, bool accumulate, bool rotates) {
-  OpLister l(run, rotates);
+std::vector<OpDesc> LayerInputGradientOps(const RunView& run, bool accumulate, const LayerKind& kind) {
+  OpLister l(run, kind);
   const LocalDims& s = l.s;
   l.OutputOpsBackward(accumulate);
   l.GatherHidden();

@@ -15,17 +15,36 @@
 
 namespace autocfg {
 
+// What differs between the layers of a model.
+struct LayerKind {
+  bool rotates = true;      // it has rotary positions, if the model has them
+  std::int64_t window = 0;  // it attends to this sliding window; 0: to the whole sequence
+
+  bool operator==(const LayerKind&) const = default;
+};
+
+// Returns the kind of a layer, counted from 0.
+LayerKind LayerKindOf(const ModelSpec& model, std::int64_t layer);
+
+// Returns the kinds that times of layers are the mean of, each with the share of the layers that are of it:
+// windows differ, and all layers count as if they rotated.
+struct LayerShare {
+  LayerKind kind;
+  double share = 1;
+};
+std::vector<LayerShare> TimedLayers(const ModelSpec& model);
+
 // Ops of one transformer layer on one microbatch. LayerRecomputeOps lists what the backward of a recomputing
 // layer runs first: under recompute=selective only the attention. It is empty if the plan recomputes nothing.
 // `accumulate`: gradients of parameters are added to those of earlier microbatches; the first one writes
-// them. `rotates`: the layer has rotary positions, if the model has them (Rotates).
-std::vector<OpDesc> LayerForwardOps(const RunView& run, bool rotates = true);
-std::vector<OpDesc> LayerRecomputeOps(const RunView& run, bool rotates = true);
-std::vector<OpDesc> LayerBackwardOps(const RunView& run, bool accumulate, bool rotates = true);
+// them.
+std::vector<OpDesc> LayerForwardOps(const RunView& run, const LayerKind& kind = {});
+std::vector<OpDesc> LayerRecomputeOps(const RunView& run, const LayerKind& kind = {});
+std::vector<OpDesc> LayerBackwardOps(const RunView& run, bool accumulate, const LayerKind& kind = {});
 
 // Ops of the two parts of a layer's backward, if the plan's schedule splits it: the gradient of the layer's
 // input, then, in another action, those of its weights and biases.
-std::vector<OpDesc> LayerInputGradientOps(const RunView& run, bool accumulate, bool rotates = true);
+std::vector<OpDesc> LayerInputGradientOps(const RunView& run, bool accumulate, const LayerKind& kind = {});
 std::vector<OpDesc> LayerWeightGradientOps(const RunView& run, bool accumulate);
 
 // Returns how many of a stage's `layers` layers issue LayerRecomputeOps; these are the first ones.

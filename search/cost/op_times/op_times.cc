@@ -31,7 +31,7 @@ constexpr double kOtherAddend = 0.05;
 double DistanceSquared(const OpDesc& a, const OpDesc& b) {
   // Names every field, so that a new one does not compile until its part in the distance is decided. Kind,
   // group and its size are equal, or make no difference; types and epilogues have fits of their own.
-  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, pairs, alibi, softcap,
+  const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, window, alibi, softcap,
                master_weights, activation, group, group_size, dims] = a;
   double sum = 0;
   for (std::size_t i = 0; i < dims.size(); ++i) {
@@ -40,8 +40,8 @@ double DistanceSquared(const OpDesc& a, const OpDesc& b) {
                               static_cast<double>(std::max<std::int64_t>(b.dims[i], 1)));
     sum += d * d;
   }
-  // Rates hardly depend on how many of the pairs are computed: those of all scale to some by their FLOPs.
-  if ((pairs == 0) != (b.pairs == 0)) sum += kOtherAddend;
+  // Rates hardly depend on how many of the pairs are computed: those of all scale to a window's by FLOPs.
+  if ((window == 0) != (b.window == 0)) sum += kOtherAddend;
   if (transpose_a != b.transpose_a || transpose_b != b.transpose_b) sum += kOtherKernel;
   if (accumulate != b.accumulate || bias != b.bias || softcap != b.softcap) sum += kOtherAddend;
   if (activation != b.activation || master_weights != b.master_weights || alibi != b.alibi)

@@ -300,13 +300,21 @@ TEST_P(OpsGradientSuite, RopesInverseIsItsGradient) {
 }
 
 TEST_P(OpsGradientSuite, Attention) {
-  // B, S, N, D, G. The second and the last have two blocks of rows, so only some of their elements are
-  // perturbed.
-  for (const auto& [batch, seq, heads, dim, kv_heads] : {std::array<std::int64_t, 5>{2, 5, 2, 3, 2},
-                                                         {1, 131, 1, 3, 1},
-                                                         {2, 5, 4, 3, 2},
-                                                         {1, 4, 3, 2, 1},
-                                                         {1, 131, 2, 3, 1}}) {
+  struct Case {
+    std::int64_t batch, seq, heads, dim, kv_heads;
+    double softcap = 0;
+    std::int64_t window = 0;
+  };
+  // Those of 131 tokens have two blocks of rows, so only some of their elements are perturbed.
+  for (const auto& [batch, seq, heads, dim, kv_heads, softcap, window] : {Case{2, 5, 2, 3, 2},
+                                                                          {1, 131, 1, 3, 1},
+                                                                          {2, 5, 4, 3, 2},
+                                                                          {1, 4, 3, 2, 1},
+                                                                          {1, 131, 2, 3, 1},
+                                                                          {2, 5, 4, 3, 2, 0.8},
+                                                                          {2, 7, 2, 3, 1, 0, 3},
+                                                                          {1, 131, 2, 3, 1, 2, 40}}) {
+    const AttentionForm form{.heads = heads, .kv_heads = kv_heads, .softcap = softcap, .window = window};
     const std::int64_t width = heads * dim, row = (heads + 2 * kv_heads) * dim;
     const Values qkv = Random(batch * seq * row, 1, -2, 2), w = Random(batch * seq * width, 2);
     const Tensor qkv_ = dev_.New({batch, seq, row}), out = dev_.New({batch, seq, width});
@@ -315,22 +323,21 @@ TEST_P(OpsGradientSuite, Attention) {
     const Tensor probabilities = dev_.New({batch, heads, seq, seq}),
                  dscores = dev_.New({batch, heads, seq, seq});
     for (const bool unfused : {false, true}) {
-      const auto loss = [&, n = heads, g = kv_heads](const Values& values) {
+      const auto loss = [&](const Values& values) {
         dev_.Set(qkv_, values);
         if (unfused) {
-          ops_.UnfusedAttentionForward(qkv_, {n, g}, probabilities, out, stream_);
+          ops_.UnfusedAttentionForward(qkv_, form, probabilities, out, stream_);
         } else {
-          ops_.AttentionForward(qkv_, {n, g}, out, lse, workspace, stream_);
+          ops_.AttentionForward(qkv_, form, out, lse, workspace, stream_);
         }
         return Dot(dev_.Get(out), w);
       };
       loss(qkv);
       const Tensor dout = dev_.Put({batch, seq, width}, w);
       if (unfused) {
-        ops_.UnfusedAttentionBackward(qkv_, {heads, kv_heads}, probabilities, out, dout, dqkv, dscores,
-                                      stream_);
+        ops_.UnfusedAttentionBackward(qkv_, form, probabilities, out, dout, dqkv, dscores, stream_);
       } else {
-        ops_.AttentionBackward(qkv_, {heads, kv_heads}, out, lse, dout, dqkv, workspace, stream_);
+        ops_.AttentionBackward(qkv_, form, out, lse, dout, dqkv, workspace, stream_);
       }
       ExpectGradient(loss, qkv, dev_.Get(dqkv), unfused ? "dqkv, unfused" : "dqkv", seq > 100 ? 13 : 1);
     }

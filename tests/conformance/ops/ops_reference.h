@@ -6,6 +6,7 @@
 #include <cmath>
 #include <complex>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "kernels/ops.h"
@@ -205,6 +206,8 @@ struct AttentionSizes {
   std::int64_t batch, seq, heads, dim, kv_heads;
   double scale = 0;                              // of the scores; 0: 1 / sqrt(dim)
   std::int64_t alibi_heads = 0, first_head = 0;  // ALiBi: heads of the model, and the first one of `heads`
+  double softcap = 0;                            // of the scores; 0: none
+  std::int64_t window = 0;                       // keys of a query; 0: all up to it
   std::int64_t Width() const { return heads * dim; }
   std::int64_t Row() const { return (heads + 2 * kv_heads) * dim; }  // of qkv
   std::int64_t Tokens() const { return batch * seq; }
@@ -255,10 +258,16 @@ inline Attention CausalAttention(const AttentionSizes& z, const Values& qkv, con
         return (b * z.seq + s) * width + n * z.dim + d;
       };
       for (std::int64_t i = 0; i < z.seq; ++i) {
-        Values score = Zeros(i + 1), p = Zeros(i + 1), dp = Zeros(i + 1);
+        Values score = Zeros(i + 1), p = Zeros(i + 1), dp = Zeros(i + 1), cap_slope(score.size(), 1.0);
         for (std::int64_t j = 0; j <= i; ++j) {
           for (std::int64_t d = 0; d < z.dim; ++d) score[j] += scale * qkv[at(0, i, d)] * qkv[at(1, j, d)];
+          if (z.softcap != 0) {
+            const double share = std::tanh(score[j] / z.softcap);
+            score[j] = z.softcap * share;
+            cap_slope[j] = 1 - share * share;
+          }
           score[j] -= slope * static_cast<double>(i - j);
+          if (z.window != 0 && i - j >= z.window) score[j] = -std::numeric_limits<double>::infinity();
         }
         const double max = *std::max_element(score.begin(), score.end());
         double sum = 0;
@@ -276,7 +285,7 @@ inline Attention CausalAttention(const AttentionSizes& z, const Values& qkv, con
           expected += p[j] * dp[j];
         }
         for (std::int64_t j = 0; j <= i; ++j) {
-          const double dscore = p[j] * (dp[j] - expected) * scale;
+          const double dscore = p[j] * (dp[j] - expected) * scale * cap_slope[j];
           for (std::int64_t d = 0; d < z.dim; ++d) {
             r.dqkv[at(0, i, d)] += dscore * qkv[at(1, j, d)];
             r.dqkv[at(1, j, d)] += dscore * qkv[at(0, i, d)];

@@ -14,7 +14,7 @@
 
 namespace autocfg {
 
-constexpr std::array<reference::AttentionSizes, 17> kAttentionSizes{{{1, 1, 1, 1, 1},
+constexpr std::array<reference::AttentionSizes, 26> kAttentionSizes{{{1, 1, 1, 1, 1},
                                                                      {2, 5, 2, 3, 2},
                                                                      {1, 127, 1, 8, 1},
                                                                      {1, 128, 2, 4, 2},
@@ -31,16 +31,27 @@ constexpr std::array<reference::AttentionSizes, 17> kAttentionSizes{{{1, 1, 1, 1
                                                                      {2, 19, 4, 16, 2, 0, 4},
                                                                      {1, 140, 6, 8, 3, 0, 6},
                                                                      {1, 70, 5, 24, 1, 0.3, 12, 7},
-                                                                     {1, 33, 3, 5, 1, 0, 20, 16}}};
+                                                                     {1, 33, 3, 5, 1, 0, 20, 16},
+                                                                     // soft caps and windows
+                                                                     {1, 130, 2, 8, 1, 0, 0, 0, 1.5},
+                                                                     {2, 19, 4, 16, 2, 0.3, 0, 0, 50},
+                                                                     {1, 9, 2, 3, 1, 0, 0, 0, 0, 1},
+                                                                     {2, 19, 4, 8, 2, 0, 0, 0, 0, 4},
+                                                                     {1, 300, 2, 8, 1, 0, 0, 0, 0, 37},
+                                                                     {1, 260, 2, 16, 2, 0, 0, 0, 0, 130},
+                                                                     {1, 70, 1, 5, 1, 0, 0, 0, 0, 70},
+                                                                     {1, 200, 4, 16, 2, 0.2, 0, 0, 2, 64},
+                                                                     {1, 150, 5, 8, 1, 0, 12, 7, 3, 20}}};
 
 inline std::string Describe(const reference::AttentionSizes& z) {
   return " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim) + " N/G=" + std::to_string(z.heads) +
          "/" + std::to_string(z.kv_heads) + " scale=" + std::to_string(z.scale) + " slopes from " +
-         std::to_string(z.first_head) + " of " + std::to_string(z.alibi_heads);
+         std::to_string(z.first_head) + " of " + std::to_string(z.alibi_heads) +
+         " softcap=" + std::to_string(z.softcap) + " window=" + std::to_string(z.window);
 }
 
 inline AttentionForm FormOf(const reference::AttentionSizes& z) {
-  return {z.heads, z.kv_heads, z.scale, z.alibi_heads, z.first_head};
+  return {z.heads, z.kv_heads, z.scale, z.alibi_heads, z.first_head, z.softcap, z.window};
 }
 
 TEST_P(OpsSuite, Attention) {
@@ -89,8 +100,11 @@ TEST_P(OpsSuite, UnfusedAttention) {
       Near(out, want.out, "out" + at, factor, 1);
       const Values stored = dev_.Get(probabilities);
       for (std::int64_t row = 0; row < z.batch * z.heads * z.seq; ++row) {
-        for (std::int64_t key = row % z.seq + 1; key < z.seq; ++key)
-          ASSERT_EQ(stored[row * z.seq + key], 0) << "of a later key" << at;
+        const std::int64_t query = row % z.seq, first = FormOf(z).FirstKey(query);
+        for (std::int64_t key = 0; key < z.seq; ++key) {
+          if (key >= first && key <= query) continue;
+          ASSERT_EQ(stored[row * z.seq + key], 0) << "of a key that the query does not attend to" << at;
+        }
       }
       ops_.UnfusedAttentionBackward(qkv_, FormOf(z), probabilities, out, dout_, dqkv, dscores, stream_);
       Near(dqkv, want.dqkv, "dqkv" + at, factor, std::max(4.0, magnitude));

@@ -18,8 +18,8 @@ using reference::AttentionSizes;
 // Expects that these kernels are chosen if cuDNN is missing, and that the choice says so.
 template <typename T>
 void ExpectOwn(AttentionChoice& choice, const AttentionSizes& z, const std::string& implementation) {
-  const AttentionShape shape{z.batch, z.seq,   z.heads,       z.kv_heads,
-                             z.dim,   z.scale, z.alibi_heads, z.first_head};
+  const AttentionShape shape{z.batch, z.seq,         z.heads,      z.kv_heads, z.dim,
+                             z.scale, z.alibi_heads, z.first_head, z.softcap,  z.window};
   EXPECT_EQ(choice.ImplementationOf<T>(shape), implementation);
   const DeviceArray<T> qkv(Random(z.Tokens() * z.Row(), 1)), dout(Random(z.Tokens() * z.Width(), 2));
   const DeviceArray<T> out(z.Tokens() * z.Width()), chosen_out(z.Tokens() * z.Width());

@@ -24,7 +24,8 @@ namespace {
 using reference::AttentionSizes;
 
 AttentionShape KernelShapeOf(const AttentionSizes& z) {
-  return {z.batch, z.seq, z.heads, z.kv_heads, z.dim, z.scale, z.alibi_heads, z.first_head};
+  return {z.batch, z.seq,         z.heads,      z.kv_heads, z.dim,
+          z.scale, z.alibi_heads, z.first_head, z.softcap,  z.window};
 }
 
 // Expects a difference of at most `tolerance` times the largest magnitude of `want`, however small that is.
@@ -111,6 +112,30 @@ TEST_F(CudaAttention, WithScalesAndLinearBiases) {
                                                              {1, 129, 2, 128, 1, 0, 71, 60},
                                                              {1, 66, 1, 192, 1, 0, 8, 7},
                                                              {1, 66, 2, 256, 1, 0, 3, 1}}) {
+    ExpectAttention<__nv_bfloat16>(z, 1, 8e-3);
+  }
+}
+
+// Soft caps and windows, alone and together, with and without ALiBi: plain and, with every number of tile
+// columns, on tensor cores. Windows within a tile, across tiles, and of a whole number of them.
+TEST_F(CudaAttention, WithSoftCapsAndWindows) {
+  for (const AttentionSizes& z : std::vector<AttentionSizes>{{1, 33, 3, 8, 1, 0, 0, 0, 0.7},
+                                                             {2, 41, 6, 4, 2, 0, 0, 0, 0, 1},
+                                                             {1, 100, 2, 5, 1, 0, 0, 0, 0, 32},
+                                                             {1, 130, 2, 20, 1, 0, 0, 0, 0, 9},
+                                                             {1, 70, 3, 5, 1, 0.1, 12, 7, 2, 33}}) {
+    ExpectAttention<float>(z, 1, 2e-6);
+    ExpectAttention<__nv_bfloat16>(z, 1, 8e-3);
+  }
+  for (const AttentionSizes& z : std::vector<AttentionSizes>{{1, 65, 2, 32, 1, 0, 0, 0, 0.5},
+                                                             {1, 200, 2, 32, 1, 0, 0, 0, 0, 64},
+                                                             {2, 133, 2, 64, 1, 0, 0, 0, 0, 5},
+                                                             {1, 150, 4, 64, 2, 0, 0, 0, 0, 70},
+                                                             {1, 140, 3, 80, 1, 0, 12, 7, 1, 66},
+                                                             {1, 130, 1, 96, 1, 0.2, 0, 0, 30, 1},
+                                                             {1, 195, 2, 128, 1, 0, 0, 0, 3, 63},
+                                                             {1, 130, 1, 192, 1, 0, 0, 0, 2, 40},
+                                                             {1, 135, 2, 256, 1, 0, 0, 0, 50, 65}}) {
     ExpectAttention<__nv_bfloat16>(z, 1, 8e-3);
   }
 }

@@ -263,6 +263,27 @@ TEST_F(CudnnStatuses, LinearBiasesTakeOwnKernels) {
   EXPECT_THAT([&] { run(); }, ThrowsMessage<DeviceError>(HasSubstr(std::string(kNoAlibi))));
 }
 
+// So do soft caps and windows.
+TEST_F(CudnnStatuses, SoftCapsAndWindowsTakeOwnKernels) {
+  AttentionShape capped = kShape, windowed = kShape;
+  capped.softcap = 50;
+  windowed.window = 64;
+  for (const auto& [of, why] : {std::pair(capped, kNoSoftCap), {windowed, kNoWindow}}) {
+    const auto run = [this, shape = of] {
+      choice_->Forward<__nv_bfloat16>(shape, nullptr, nullptr, nullptr, scratch_, nullptr);
+      choice_->Backward<__nv_bfloat16>(shape, nullptr, nullptr, nullptr, nullptr, nullptr, scratch_, nullptr);
+    };
+    world.calls.clear();
+    choice_.emplace(AttentionForced::kNone);
+    run();
+    EXPECT_THAT(world.calls, ElementsAre("own", "own"));
+    EXPECT_EQ(choice_->ImplementationOf<__nv_bfloat16>(of),
+              "own kernels, tensor cores (cuDNN refuses: " + std::string(why) + ")");
+    choice_.emplace(AttentionForced::kCudnn);
+    EXPECT_THAT(run, ThrowsMessage<DeviceError>(HasSubstr(std::string(why))));
+  }
+}
+
 // One plan serves all scales, which are operands.
 TEST_F(CudnnStatuses, OtherScalesTakeTheSamePlans) {
   Forward();

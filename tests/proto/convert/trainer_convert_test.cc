@@ -63,7 +63,7 @@ TEST(OpConvert, EveryFieldRoundTrips) {
       {.kind = OpKind::kActivationForward, .bias = true, .activation = Activation::kGeGlu, .dims = {2, 3}},
       {.kind = OpKind::kAttentionBackward, .alibi = true, .dims = {2, 3, 4, 5, 1}},
       {.kind = OpKind::kCrossEntropy, .softcap = true, .dims = {2, 3}},
-      {.kind = OpKind::kAttentionForward, .pairs = 5, .dims = {2, 3, 4, 5, 1}},
+      {.kind = OpKind::kAttentionForward, .window = 2, .dims = {2, 3, 4, 5, 1}},
       {.kind = OpKind::kAdamW, .dtype = DType::kBF16, .master_weights = true, .dims = {2}},
       {.kind = OpKind::kSend, .group = CommGroup::kPipeline, .group_size = 4, .dims = {2}}};
   std::set<std::string> set;
@@ -157,8 +157,10 @@ TEST(OpConvert, RejectsInvalidMessages) {
   bad.set_softcap(true);
   EXPECT_THAT(Refusal(bad), HasSubstr("cross-entropy of logits, if softcap is set"));
   bad.set_softcap(false);
-  bad.set_pairs(3);
-  EXPECT_THAT(Refusal(bad), HasSubstr("attention if pairs is set"));
+  bad.set_window(3);
+  EXPECT_THAT(Refusal(bad), HasSubstr("attention if window is set"));
+  bad.set_window(-1);
+  EXPECT_THAT(Refusal(bad), HasSubstr("at least 0"));
   bad = good;
   bad.set_dtype("fp8");
   EXPECT_THAT(Refusal(bad), HasSubstr("unknown dtype 'fp8'"));

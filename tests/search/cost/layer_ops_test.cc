@@ -67,24 +67,35 @@ TEST_F(LayerOpsTest, LayerForwardOfOneTensorRank) {
                           "matmul fp32 nn residual bias 64x128x512"));
 }
 
-// A model of 6 layers, of which 4 have a window of 8 of the 32 tokens: 8 + 7 + ... pairs less in each.
+// A model of 6 layers, of which the third and the sixth attend to the whole sequence.
 TEST_F(LayerOpsTest, SlidingWindowsOfSomeLayers) {
   model.layers = 6;
   model.sliding_window = 8;
   model.sliding_window_pattern = 3;
-  const int causal = 32 * 33 / 2, windowed = 8 * 9 / 2 + 24 * 8;
-  const int mean = (2 * causal + 4 * windowed) / 6;
-  EXPECT_EQ(OpsText(LayerForwardOps({model, workload, plan}))[2],
-            "attention_forward fp32 pairs=" + std::to_string(mean) + " 2x32x4x16x4");
-  EXPECT_THAT(OpsText(LayerBackwardOps({model, workload, plan}, true)),
-              ::testing::Contains("attention_backward fp32 pairs=" + std::to_string(mean) + " 2x32x4x16x4"));
+  EXPECT_EQ(LayerKindOf(model, 0), LayerKind{.window = 8});
+  EXPECT_EQ(LayerKindOf(model, 5), LayerKind{});
+  const std::vector<LayerShare> timed = TimedLayers(model);
+  ASSERT_EQ(timed.size(), 2u);
+  EXPECT_EQ(timed[0].kind, LayerKind{.window = 8});
+  EXPECT_DOUBLE_EQ(timed[0].share, 4.0 / 6);
+  EXPECT_EQ(timed[1].kind, LayerKind{});
+  EXPECT_DOUBLE_EQ(timed[1].share, 2.0 / 6);
+  const LayerKind windowed{.window = 8};
+  EXPECT_EQ(OpsText(LayerForwardOps({model, workload, plan}, windowed))[2],
+            "attention_forward fp32 window=8 2x32x4x16x4");
+  EXPECT_THAT(OpsText(LayerBackwardOps({model, workload, plan}, true, windowed)),
+              ::testing::Contains("attention_backward fp32 window=8 2x32x4x16x4"));
   plan.attention = Attention::kUnfused;
-  EXPECT_EQ(OpsText(LayerForwardOps({model, workload, plan}))[2],
-            "unfused_attention_forward fp32 2x32x4x16x4")
-      << "which computes all scores";
+  EXPECT_EQ(OpsText(LayerForwardOps({model, workload, plan}, windowed))[2],
+            "unfused_attention_forward fp32 window=8 2x32x4x16x4");
   plan.attention = Attention::kFused;
-  model.sliding_window = 32;
-  EXPECT_EQ(OpsText(LayerForwardOps({model, workload, plan}))[2], "attention_forward fp32 2x32x4x16x4");
+  workload.seq_len = 8;
+  EXPECT_EQ(OpsText(LayerForwardOps({model, workload, plan}, windowed))[2],
+            "attention_forward fp32 2x8x4x16x4")
+      << "as wide as the sequence";
+  model.attention_softcap = 50;
+  EXPECT_EQ(OpsText(LayerForwardOps({model, workload, plan}))[2],
+            "attention_forward fp32 softcap 2x8x4x16x4");
 }
 
 TEST_F(LayerOpsTest, ScalesAndSoftCaps) {

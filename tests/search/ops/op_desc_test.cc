@@ -146,9 +146,15 @@ TEST(OpDesc, Line) {
   EXPECT_EQ(ToString(alibi), "unfused_attention_backward fp32 alibi 2x64x4x32x1");
   OpDesc window = Op(OpKind::kAttentionForward, {2, 64, 4, 32, 1});
   const double full = Flops(window);
-  window.pairs = 64 * 65 / 2 / 4;
-  EXPECT_EQ(ToString(window), "attention_forward fp32 pairs=520 2x64x4x32x1");
-  EXPECT_DOUBLE_EQ(Flops(window), full / 4) << "full rather than causal, as without a window";
+  window.window = 8;
+  EXPECT_EQ(ToString(window), "attention_forward fp32 window=8 2x64x4x32x1");
+  EXPECT_DOUBLE_EQ(Flops(window), full * (8 * 9 / 2 + 56 * 8) / (64 * 65 / 2))
+      << "full rather than causal, as without a window";
+  window.softcap = true;
+  EXPECT_EQ(ToString(window), "attention_forward fp32 window=8 softcap 2x64x4x32x1");
+  OpDesc unfused = Op(OpKind::kUnfusedAttentionForward, {2, 64, 4, 32, 1});
+  unfused.window = 8;
+  EXPECT_EQ(Flops(unfused), full) << "it stores all scores";
   EXPECT_EQ(ToString(Op(OpKind::kRope, {512, 5, 32, 16})), "rope fp32 512x5x32x16");
   OpDesc activation = Op(OpKind::kActivationForward, {512, 3072});
   activation.activation = Activation::kSwiGlu;

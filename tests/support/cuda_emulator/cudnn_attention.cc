@@ -6,14 +6,15 @@
 namespace autocfg::cuda {
 
 struct CudnnAttention::State {
-  std::string refusal = "the emulator has no cuDNN", alibi = std::string(kNoAlibi);
+  std::string refusal = "the emulator has no cuDNN", of_scores = {};
 };
 
 CudnnAttention::CudnnAttention() : state_(std::make_unique<State>()) {}
 CudnnAttention::~CudnnAttention() = default;
 
 const std::string& CudnnAttention::Refusal(const AttentionShape& shape) {
-  return shape.HasAlibi() ? state_->alibi : state_->refusal;
+  state_->of_scores = ScoreRefusal(shape);
+  return state_->of_scores.empty() ? state_->refusal : state_->of_scores;
 }
 
 void CudnnAttention::Forward(const AttentionShape&, const __nv_bfloat16*, __nv_bfloat16*, float*, Scratch&,
