@@ -182,9 +182,8 @@ class Ops {
   // log-sum-exp is rounded to the type of statistics; softmax is off by as much as after one more rounding of
   // the logits.
   //
-  // 1. sums[0,t] = max[t] = log-sum-exp of y in this rank's valid columns (the lowest finite value if valid
-  // is
-  //    0); sums[1,t] = y of the target, 0 if the target belongs to another rank. sums[2,T], max[T].
+  // 1. sums[0,t] = max[t] = log-sum-exp of y in this rank's valid columns (the lowest finite value if there
+  //    are none); sums[1,t] = y of the target, 0 if the target belongs to another rank. sums[2,T], max[T].
   void CrossEntropyForward(const Tensor& logits, const LogitForm& form, const Tensor& targets,
                            std::int64_t vocab_start, const Tensor& max, const Tensor& sums, Stream& stream);
   // 2. sums[0,t] = exp(sums[0,t] - max[t]), with max the largest of the group.

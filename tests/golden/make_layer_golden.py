@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the golden files of four small models whose layers are not Llama's, for tests/trainer/golden_test.cc.
+"""Writes the golden files of five small models whose layers are not Llama's, for tests/trainer/golden_test.cc.
 
 Independent implementations in double precision with PyTorch's automatic differentiation, as make_llama_golden.py:
 
@@ -9,6 +9,8 @@ Independent implementations in double precision with PyTorch's automatic differe
               token, and over all its keys
     gemma3    norms on inputs and outputs, and of the queries and keys of each head, which all store what is added to 1;
               scaled embeddings, GeGLU, a tied output layer
+    gemma2    as gemma3, without norms of queries and keys; soft caps of scores and of logits; every second layer attends to
+              a window of 4 tokens
 
 All have RMSNorm, grouped-query attention, a gated activation and rotary positions. "model" of NAME_run.json is a model of
 docs/formats.md. Writes NAME_tokens.u16, NAME_initial.safetensors, NAME_final.safetensors and NAME_run.json beside this
@@ -29,11 +31,14 @@ MODELS = {
     "olmo2": SIZES | {"norm_placement": "output", "qk_norm": "full"},
     "gemma3": SIZES | {"norm_placement": "sandwich", "qk_norm": "head", "activation": "geglu", "embedding_scale": 20 ** 0.5,
                        "attention_scale": 0.25, "tied_embeddings": True},
+    "gemma2": SIZES | {"layers": 4, "norm_placement": "sandwich", "activation": "geglu", "embedding_scale": 20 ** 0.5, "attention_scale": 0.25,
+                       "tied_embeddings": True, "attention_softcap": 1.5, "output_softcap": 2.0, "sliding_window": 4, "sliding_window_pattern": 2},
 }
+GEMMAS = ("gemma2", "gemma3")
 RUN = {"seq_len": 11, "global_batch": 4, "steps": 6, "lr": 0.01, "min_lr": 0.001, "lr_schedule": "cosine", "warmup_steps": 2,
        "weight_decay": 0.1, "beta1": 0.9, "beta2": 0.95, "adam_eps": 1e-8}
 TOKENS = 151
-CLIP_NORMS = {"granite": 0.56, "smollm3": 2.5, "olmo2": 3.1, "gemma3": 1.9}
+CLIP_NORMS = {"granite": 0.56, "smollm3": 2.5, "olmo2": 3.1, "gemma3": 1.9, "gemma2": 2.4}
 
 
 def rotate(x, theta):
@@ -47,7 +52,7 @@ def rotate(x, theta):
 class Model:
     def __init__(self, name):
         self.name, self.spec = name, MODELS[name]
-        self.one = 1.0 if name == "gemma3" else 0.0  # what is added to a norm's stored weights
+        self.one = 1.0 if name in GEMMAS else 0.0  # what is added to a norm's stored weights
 
     def make_weights(self, generator):
         """Returns weights of which none is zero or one, so that errors cannot stay hidden. fp32 represents them exactly."""
@@ -60,8 +65,8 @@ class Model:
         queries, keys = spec["heads"] * dim, spec["kv_heads"] * dim
         norm = {"mean": 1.0 - self.one}
         weights = {"model.embed_tokens.weight": normal(vocab, hidden)}
-        norms = {"olmo2": ["post_attention", "post_feedforward"],
-                 "gemma3": ["input", "post_attention", "pre_feedforward", "post_feedforward"]}.get(self.name, ["input", "post_attention"])
+        around = ["input", "post_attention", "pre_feedforward", "post_feedforward"]
+        norms = {"olmo2": ["post_attention", "post_feedforward"], "gemma2": around, "gemma3": around}.get(self.name, ["input", "post_attention"])
         for layer in range(spec["layers"]):
             prefix = f"model.layers.{layer}."
             for which in norms:
@@ -91,7 +96,10 @@ class Model:
     def rotate(self, x):
         return rotate(x, self.spec["rope_theta"])
 
-    def attention(self, x, weights, prefix, rotates):
+    def cap(self, x, field):
+        return self.spec[field] * torch.tanh(x / self.spec[field]) if field in self.spec else x
+
+    def attention(self, x, weights, prefix, rotates, windowed):
         batch, length, _ = x.shape
         heads, kv_heads, dim = self.spec["heads"], self.spec["kv_heads"], self.spec["head_dim"]
         kind = self.spec.get("qk_norm")
@@ -109,8 +117,11 @@ class Model:
         q, k, v = project("q", heads), project("k", kv_heads), project("v", kv_heads)
         k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))
         scores = torch.einsum("bhid,bhjd->bhij", q, k) * self.spec.get("attention_scale", dim ** -0.5)
-        future = torch.ones(length, length, dtype=torch.bool).triu(1)
-        mixed = torch.einsum("bhij,bhjd->bhid", scores.masked_fill(future, -math.inf).softmax(-1), v)
+        scores = self.cap(scores, "attention_softcap")
+        hidden = torch.ones(length, length, dtype=torch.bool).triu(1)
+        if windowed:
+            hidden |= torch.ones(length, length, dtype=torch.bool).tril(-self.spec["sliding_window"])
+        mixed = torch.einsum("bhij,bhjd->bhid", scores.masked_fill(hidden, -math.inf).softmax(-1), v)
         mixed = mixed.permute(0, 2, 1, 3).reshape(batch, length, heads * dim)
         return mixed @ weights[prefix + "o_proj.weight"].T + weights.get(prefix + "o_proj.bias", 0)
 
@@ -124,16 +135,19 @@ class Model:
         spec = self.spec
         x = weights["model.embed_tokens.weight"][inputs] * spec.get("embedding_scale", 1)
         interval, scale = spec.get("no_rope_layer_interval"), spec.get("residual_scale", 1)
+        pattern = spec.get("sliding_window_pattern")
         for layer in range(spec["layers"]):
             prefix = f"model.layers.{layer}."
+            windowed = "sliding_window" in spec and (pattern is None or (layer + 1) % pattern != 0)
             rotates = interval is None or (layer + 1) % interval != 0
-            before, mlp_before = {"olmo2": (None, None), "gemma3": ("input", "pre_feedforward")}.get(self.name, ("input", "post_attention"))
-            after, mlp_after = ("post_attention", "post_feedforward") if self.name in ("olmo2", "gemma3") else (None, None)
+            before, mlp_before = {"olmo2": (None, None), "gemma2": ("input", "pre_feedforward"),
+                                  "gemma3": ("input", "pre_feedforward")}.get(self.name, ("input", "post_attention"))
+            after, mlp_after = ("post_attention", "post_feedforward") if self.name in ("olmo2", *GEMMAS) else (None, None)
             named = lambda x, which: x if which is None else self.norm(x, weights, f"{prefix}{which}_layernorm")
-            x = x + scale * named(self.attention(named(x, before), weights, prefix + "self_attn.", rotates), after)
+            x = x + scale * named(self.attention(named(x, before), weights, prefix + "self_attn.", rotates, windowed), after)
             x = x + scale * named(self.feed_forward(named(x, mlp_before), weights, prefix + "mlp."), mlp_after)
         head = weights["model.embed_tokens.weight" if spec["tied_embeddings"] else "lm_head.weight"]
-        logits = self.norm(x, weights, "model.norm") @ head.T * spec.get("logit_scale", 1)
+        logits = self.cap(self.norm(x, weights, "model.norm") @ head.T * spec.get("logit_scale", 1), "output_softcap")
         return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 

@@ -72,6 +72,26 @@ TYPED_TEST(VecMath, SigmoidIsHalfOfOnePlusTanh) {
   }
 }
 
+TYPED_TEST(VecMath, SoftCapIsATanh) {
+  const double error = std::is_same_v<TypeParam, float> ? 3e-7 : 7e-16;
+  for (const double cap : {0.5, 30.0}) {
+    const auto c = static_cast<TypeParam>(cap);
+    for (double x = -10; x < 10; x += 0.0037) {
+      const auto value = static_cast<TypeParam>(x * cap);
+      const long double tanh = std::tanh(static_cast<long double>(value) / static_cast<long double>(cap));
+      const TypeParam capped = SoftCap(value, c);
+      ASSERT_NEAR(static_cast<double>(capped), static_cast<double>(cap * tanh), error * cap) << x;
+      ASSERT_NEAR(static_cast<double>(SoftCapSlope(capped, c)), static_cast<double>(1 - tanh * tanh),
+                  3 * error)
+          << x;
+    }
+    const TypeParam far = std::numeric_limits<TypeParam>::infinity();
+    EXPECT_EQ(SoftCap(far, c), c);
+    EXPECT_EQ(SoftCap(-far, c), -c);
+    EXPECT_EQ(SoftCap(TypeParam(0), c), 0);
+  }
+}
+
 TYPED_TEST(VecMath, NormalDistribution) {
   const double allowed = std::is_same_v<TypeParam, double> ? 5e-16 : 2e-7;
   for (double x = -40; x <= 40; x += 0.00173) {

@@ -47,6 +47,13 @@ inline void AddRandomFeatures(ModelSpec& model, std::mt19937_64& random, bool pr
         if (m.rope_scaling == RopeScaling::kLlama3) m.rope_scaling_parameters = Llama3Scaling(8);
       },
       [](ModelSpec& m, Draw draw) { m.output_softcap = draw % 3 == 0 ? 20 : 0; },
+      [](ModelSpec& m, Draw draw) { m.attention_softcap = draw % 3 == 0 ? 2 : 0; },
+      [](ModelSpec& m, Draw draw) {
+        m.sliding_window = draw % 3 == 0 ? 1 + static_cast<std::int64_t>(draw / 3 % 8) : 0;
+      },
+      [](ModelSpec& m, Draw draw) {
+        if (m.sliding_window > 0) m.sliding_window_pattern = draw % 2 == 0 ? 2 : 0;
+      },
   };
   for (const Change change : kChanges) {
     ModelSpec changed = model;

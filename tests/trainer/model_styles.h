@@ -173,7 +173,7 @@ inline std::vector<ModelSpec> ModelStyles() {
   yarn.rope_scaling = RopeScaling::kYarn;
   yarn.rope_scaling_parameters = {.factor = 4, .original_max_position_embeddings = 16, .beta_fast = 2};
   styles.push_back(yarn);
-  // Gemma 2.
+  // Gemma 2: sandwich norms, both soft caps, alternate windows.
   ModelSpec gemma = SmallModel("gemma2");
   gemma.heads = 8;
   gemma.norm = Norm::kRmsNorm;
@@ -183,10 +183,21 @@ inline std::vector<ModelSpec> ModelStyles() {
   gemma.norm_placement = NormPlacement::kSandwich;
   gemma.embedding_scale = 4;
   gemma.attention_scale = 0.4;
-  // Less than the logits, so that they are capped.
+  // Small, so that scores and logits are capped.
+  gemma.attention_softcap = 0.5;
   gemma.output_softcap = 0.3;
+  gemma.sliding_window = 3;
+  gemma.sliding_window_pattern = 2;
   SetBiases(gemma, false);
   styles.push_back(gemma);
+  // Mistral's windows, in all layers, with ALiBi.
+  ModelSpec windows = SmallModel("windows");
+  windows.heads = 8;
+  windows.position = Position::kAlibi;
+  windows.attention_softcap = 0.7;
+  windows.sliding_window = 2;
+  windows.tied_embeddings = false;
+  styles.push_back(windows);
   return styles;
 }
 

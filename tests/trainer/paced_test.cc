@@ -284,7 +284,8 @@ DataRun RandomDataRun(std::mt19937_64& random) {
     plan.param_overlap = plan.zero_stage > 0 && random() % 4 != 0;
     const std::vector<ModelSpec> styles = test::ModelStyles();
     ModelSpec model = styles[random() % styles.size()];
-    model.no_rope_layer_interval = 0;  // predictions of time count rotations in all layers
+    // Predictions of time count rotations in all layers, and the mean of windows.
+    model.no_rope_layer_interval = model.sliding_window_pattern = 0;
     model.layers = plan.pp * plan.virtual_stages * Pick(random, {1, 3});
     const Workload workload = Fp32(microbatches * plan.dp, 6);
     if (!FindIllegality({model, workload, plan}, RankCount(plan))) return {model, workload, plan};

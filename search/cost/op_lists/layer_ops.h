@@ -26,12 +26,14 @@ struct LayerKind {
 // Returns the kind of a layer, counted from 0.
 LayerKind LayerKindOf(const ModelSpec& model, std::int64_t layer);
 
-// Returns the kinds that times of layers are the mean of, each with the share of the layers that are of it:
-// windows differ, and all layers count as if they rotated.
+// A kind, and the share of a model's layers that are of it.
 struct LayerShare {
   LayerKind kind;
   double share = 1;
 };
+
+// Returns the kinds whose mean is the time of a layer. They differ in their windows; all count as if they
+// rotated.
 std::vector<LayerShare> TimedLayers(const ModelSpec& model);
 
 // Ops of one transformer layer on one microbatch. LayerRecomputeOps lists what the backward of a recomputing

@@ -79,6 +79,16 @@ TrainConfig NormedEnds(const char* precision) {
   return c;
 }
 
+// Soft caps of scores and logits, and a window in every second layer.
+TrainConfig CapsAndWindows(const char* precision) {
+  TrainConfig c = Llama(precision);
+  c.model.attention_softcap = 0.5;
+  c.model.output_softcap = 0.5;
+  c.model.sliding_window = 3;
+  c.model.sliding_window_pattern = 2;
+  return c;
+}
+
 void ExpectLosses(const worker::JobResult& job, const std::vector<StepResult>& want, double tolerance) {
   ASSERT_EQ(job.outcome, v1::OUTCOME_MEASURED) << job.message;
   for (const worker::RankEnd& rank : job.ranks) {
@@ -133,7 +143,8 @@ const Model kCommonModels[] = {{"Gpt2", &Gpt2}, {"Llama", &Llama}};
 const Model kOtherModels[] = {{"NormedHeads", &NormedHeads},         {"NormedTokens", &NormedTokens},
                               {"SharedHeads", &SharedHeads},         {"Alibi", &Alibi},
                               {"ScaledResiduals", &ScaledResiduals}, {"NormedOutputs", &NormedOutputs},
-                              {"NormedEnds", &NormedEnds},           {"ScaledRotations", &ScaledRotations}};
+                              {"NormedEnds", &NormedEnds},           {"ScaledRotations", &ScaledRotations},
+                              {"CapsAndWindows", &CapsAndWindows}};
 
 class EmulatedGpuModels : public EmulatedGpu, public ::testing::WithParamInterface<Model> {
  protected:

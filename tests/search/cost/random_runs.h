@@ -83,7 +83,7 @@ class RandomRuns {
       model.residual_scale = 1;
       model.norm_placement = NormPlacement::kPre;
     }
-    if (limits_.equal_layers) model.no_rope_layer_interval = 0;
+    if (limits_.equal_layers) model.no_rope_layer_interval = model.sliding_window_pattern = 0;
     ShareKvHeads(model, tp, shared_heads_);
     return model;
   }
