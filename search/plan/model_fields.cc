@@ -70,10 +70,6 @@ constexpr ModelField Always(ModelField field) {
   field.always_written = true;
   return field;
 }
-constexpr ModelField Instead(ModelField field, std::string_view instead) {
-  field.instead = instead;
-  return field;
-}
 
 // `bias`: the biases of all linear layers, where they are equal.
 constexpr ModelField AllBiases(ModelField field) {
@@ -99,7 +95,7 @@ constexpr ModelField SomeBiases(std::string_view name, std::string_view summary)
 }
 
 using Model = ModelSpec;
-constexpr Support kRun = Support::kRun, kPredicted = Support::kPredicted;
+constexpr Support kRun = Support::kRun;
 
 constexpr std::string_view kFirstFeature = "qk_norm";
 constexpr ModelField kModelFields[] = {
@@ -176,8 +172,7 @@ absl::Status CheckSupport(const ModelSpec& model, bool (*supported)(Support), st
     if (supported(field.support) || field.IsDefault(model)) continue;
     const std::string value =
         std::visit([](const auto& is) { return fmt::format("{}", is); }, *field.Get(model));
-    return base::Unimplemented("model", fmt::format("{} {} {}; {}", field.name, value, problem,
-                                                    field.instead.empty() ? "leave it out" : field.instead));
+    return base::Unimplemented("model", fmt::format("{} {} {}; leave it out", field.name, value, problem));
   }
   return absl::OkStatus();
 }

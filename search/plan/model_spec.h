@@ -107,7 +107,6 @@ enum class Support : std::uint8_t {
 
 struct ModelField : base::Field<ModelSpec> {
   Support support = Support::kNone;
-  std::string_view instead = {};  // what to do where it is not supported, as the end of a message
 };
 
 // All fields, in the order in which JSON has them. JSON, messages, bounds, what is refused as not supported,

@@ -233,9 +233,7 @@ TEST(ModelFields, AreRefusedByNameUnlessTheEngineRunsThem) {
       } else {
         EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
         EXPECT_THAT(std::string(status.message()), HasSubstr(fmt::format("model: {} ", field.name)));
-        EXPECT_THAT(
-            std::string(status.message()),
-            ::testing::EndsWith(fmt::format("; {}", field.instead.empty() ? "leave it out" : field.instead)));
+        EXPECT_THAT(std::string(status.message()), ::testing::EndsWith("; leave it out"));
       }
     }
   }

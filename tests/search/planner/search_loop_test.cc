@@ -136,7 +136,7 @@ TEST(SearchLoop, RejectsBadInput) {
             absl::StatusCode::kInvalidArgument);
   ModelSpec scaled = SmallGpt();
   scaled.position = Position::kRope;
-  scaled.rope_scaling = "dynamic";
+  scaled.rope_scaling = RopeScaling::kDynamic;  // without its parameters
   EXPECT_EQ(create(scaled, Fp32(8, 32), LocalRanks(2)).code(), absl::StatusCode::kUnimplemented);
 }
 

@@ -77,7 +77,7 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
                   s.mutable_model()->set_position("rope");
                   s.mutable_model()->set_rope_scaling("dynamic");
                 }),
-                later, "not supported yet");
+                later, "can be predicted, not run");
   ExpectRefused(with([](auto& s) { s.mutable_workload()->set_precision("bf16"); }), later,
                 "bf16 on the CPU is not supported yet");
   ExpectRefused(with([](auto& s) {
