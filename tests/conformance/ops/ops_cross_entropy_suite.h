@@ -15,7 +15,7 @@ class OpsCrossEntropySuite : public OpsSuite {
  protected:
   // Tests rows of realistic size, one per target, in which a thread of a GPU meets new maxima.
   void ExpectRealRows(std::int64_t vocab, std::int64_t valid, const std::vector<std::int32_t>& targets,
-                      bool shards);
+                      bool shards, double softcap = 0);
 };
 
 struct CrossEntropyResult {
@@ -132,11 +132,16 @@ TEST_P(OpsCrossEntropySuite, WholeAndSplitVocabulary) {
 
 // All columns except the target's have small gradients, so they are compared with each other.
 inline void OpsCrossEntropySuite::ExpectRealRows(std::int64_t vocab, std::int64_t valid,
-                                                 const std::vector<std::int32_t>& targets, bool shards) {
-  const double tolerance = GetParam().tolerance;
+                                                 const std::vector<std::int32_t>& targets, bool shards,
+                                                 double softcap) {
+  // A capped logit is rounded to its type once more, which the exponential function makes a relative error.
+  const double epsilon = dev_.type == DType::kF64 ? std::numeric_limits<double>::epsilon()
+                                                  : std::numeric_limits<float>::epsilon();
+  const double tolerance = GetParam().tolerance + softcap * epsilon;
   const auto rows = static_cast<std::int64_t>(targets.size());
   const Values logits = Random(rows * valid, 1, -12, 12);
-  const reference::CrossEntropy want = reference::SoftmaxCrossEntropy(rows, valid, valid, logits, targets, 1);
+  const reference::CrossEntropy want =
+      reference::SoftmaxCrossEntropy(rows, valid, valid, logits, targets, 1, softcap);
   // Returns the columns that are not targets, divided by the largest of them.
   const auto others = [&](Values dlogits) {
     for (std::int64_t t = 0; t < rows; ++t) dlogits[t * valid + targets[t]] = 0;
@@ -151,8 +156,9 @@ inline void OpsCrossEntropySuite::ExpectRealRows(std::int64_t vocab, std::int64_
   };
   const double rounding = NarrowRounding(dev_.type);
   std::vector<CrossEntropyResult> results = {
-      RunWholeCrossEntropy(dev_, rows, vocab, valid, logits, targets, 1)};
-  if (shards) results.push_back(RunShardedCrossEntropy(dev_, rows, 1, vocab, valid, logits, targets, 1));
+      RunWholeCrossEntropy(dev_, rows, vocab, valid, logits, targets, 1, softcap)};
+  if (shards)
+    results.push_back(RunShardedCrossEntropy(dev_, rows, 1, vocab, valid, logits, targets, 1, softcap));
   for (const CrossEntropyResult& got : results) {
     EXPECT_NEAR(got.loss, want.loss, tolerance * want.loss);
     ExpectNear(got.dlogits, want.dlogits, tolerance, "dlogits", rounding);
@@ -169,6 +175,12 @@ TEST_P(OpsCrossEntropySuite, LargeVocabulary) { ExpectRealRows(128256, 128256, {
 
 // The same, of rows that a GPU cannot read several elements at a time.
 TEST_P(OpsCrossEntropySuite, LargeOddVocabulary) { ExpectRealRows(65543, 65543, {65500}, false); }
+
+// Both with Gemma 2's soft cap.
+TEST_P(OpsCrossEntropySuite, LargeCappedVocabulary) {
+  ExpectRealRows(128256, 128256, {128000}, false, 30);
+  ExpectRealRows(65543, 65543, {65500}, false, 30);
+}
 
 TEST_P(OpsCrossEntropySuite, PaddingOnlyShardsAddNothing) {
   const Tensor logits = dev_.New({2, 8}), max = dev_.NewWide({2}), sums = dev_.NewWide({2, 2});
