@@ -234,7 +234,7 @@ class Faults(unittest.TestCase):
 
     def test_an_illegal_address_is_named_and_spares_the_other_suites(self):
         # Each process counts its own launches. The suites of the device and of the cross-entropy have fewer.
-        entry = self.entry(ops.run, "illegal_address@400")
+        entry = self.entry(ops.run, "illegal_address@800")
         self.assertEqual(entry["outcome"], "failed")
         tests, repeated = entry["figures"]["tests"], entry["figures"]["repeated"]
         self.assertTrue(any("an illegal memory access" in outcome for outcome in tests.values()), tests)
