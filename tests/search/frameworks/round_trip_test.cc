@@ -239,7 +239,7 @@ TEST(RoundTripNames, PresetsAreNamed) {
   for (const std::string framework : {"megatron", "nemo"}) {
     int named = 0;
     for (const std::string& name : ModelPresetNames()) {
-      SCOPED_TRACE(framework + " " + name);
+      SCOPED_TRACE(fmt::format("{} {}", framework, name));
       const std::string own_name = name == "mt-nlg-530b" ? "megatron-530b" : name;  // one model of two papers
       ExportedRun run;
       run.model = *ModelPreset(name);

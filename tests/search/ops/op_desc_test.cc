@@ -148,7 +148,7 @@ TEST(OpDesc, Line) {
   const double full = Flops(window);
   window.window = 8;
   EXPECT_EQ(ToString(window), "attention_forward fp32 window=8 2x64x4x32x1");
-  EXPECT_DOUBLE_EQ(Flops(window), full * (8 * 9 / 2 + 56 * 8) / (64 * 65 / 2))
+  EXPECT_DOUBLE_EQ(Flops(window), full * (8.0 * 9 / 2 + 56 * 8) / (64.0 * 65 / 2))
       << "full rather than causal, as without a window";
   window.softcap = true;
   EXPECT_EQ(ToString(window), "attention_forward fp32 window=8 softcap 2x64x4x32x1");
