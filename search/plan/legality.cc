@@ -94,8 +94,8 @@ std::string ExplainHeadsNotDivisible(const PlanCase& c) {
   return fmt::format("{} heads are not divisible by tp={}; give a tp that divides {}", c.model.heads,
                      c.plan.tp, c.model.heads);
 }
-// Ranks may share key-value heads, but for norms over all heads of a token, whose sums would count them
-// twice.
+// Ranks may share key-value heads, except with norms over all heads of a token: the engine does not sum the
+// gradients of their weights, which are split like the heads, over the ranks that share one.
 bool SharesKvHeads(const PlanCase& c) {
   return c.plan.tp % c.model.kv_heads == 0 && c.model.qk_norm != QkNorm::kFull;
 }
@@ -156,7 +156,6 @@ bool ParamOverlapNeedsZero(const PlanCase& c) { return c.plan.param_overlap && c
 std::string ExplainParamOverlapNeedsZero(const PlanCase&) {
   return "param_overlap=1 gathers nothing at zero=0; use zero=1, 2 or 3, or param_overlap=0";
 }
-
 bool SplitDoesNotAddUp(const PlanCase& c) {
   if (c.plan.split == SplitMode::kEven) return false;
   const std::optional<std::int64_t> stages = StagesWithLayers(c.plan, c.model.layers);

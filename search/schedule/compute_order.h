@@ -34,8 +34,7 @@ struct PipelineShape {
     sums_norm_gradients = SumsNormGradients(model, plan);
     reduces_gradients = ReducesGradients(model, plan);
   }
-  // Of a model whose norms of queries and keys are not of single heads, and whose key-value heads no ranks
-  // share.
+  // For models without norms of single heads, and plans whose ranks share no key-value heads.
   PipelineShape(const ParallelPlan& plan, std::int64_t microbatch_count, bool ties_embeddings)
       : schedule(plan.schedule),
         ranks(plan.pp),

@@ -153,7 +153,7 @@ constexpr ParameterShape RowsShape(std::int64_t global_rows, std::int64_t local_
           .sharding = Sharding::kRows};
 }
 
-// Of c_attn, or of the blocks of it that are a parameter of their own; on a rank they have `local` columns.
+// Shapes c_attn, or a parameter that has some of its blocks, of which a rank holds `local` columns.
 constexpr ParameterShape QkvShape(const ModelSpec& model, const LocalDims& d, bool is_weight,
                                   std::int64_t local) {
   const std::int64_t all = (model.heads + 2 * model.kv_heads) * model.head_dim;

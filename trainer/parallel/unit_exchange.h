@@ -63,6 +63,7 @@ class UnitExchange {
   void GatherNow(const Execution& run, std::size_t unit) const;
 
  private:
+  // The sum over the ranks that split the batch.
   void ReduceOverData(const Execution& run);
   struct PendingSum {
     std::size_t unit;

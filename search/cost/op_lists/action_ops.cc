@@ -128,7 +128,7 @@ class StageBlocks {
     }
     return ops;
   }
-  // Of the stage's i-th layer: windows of a model are of one width.
+  // Tells apart the kinds of the stage's layers; all windows of a model have one width.
   std::size_t KindIndex(std::int64_t i) const {
     const LayerKind kind = LayerKindOf(run_.model, layers_.first + i);
     return (kind.rotates ? 1U : 0U) + (kind.window > 0 ? 2U : 0U);

@@ -35,8 +35,8 @@ class Lister {
     return {{CommunicationOp(OpKind::kAllReduceSum, types_.gradients, CommGroup::kTensor, plan_.tp, summed)}};
   }
 
-  // Of the key-value heads that ranks share: the first ones of a layer's unit, of which part `shard` has
-  // some.
+  // Sums the gradients of key-value heads that ranks share. They come first in a layer's unit, so that part
+  // `shard` has some of them, or none.
   std::vector<RepeatedOp> SharedHeads(std::int64_t shard) const {
     const std::int64_t part = units_.layer / StateShards(plan_);
     const std::int64_t elements = std::clamp<std::int64_t>(units_.shared_heads - shard * part, 0, part);

@@ -59,7 +59,7 @@ GroupSpan Strided(std::int64_t size, std::int64_t stride, std::int64_t world, st
 }  // namespace
 
 GroupSpan SpanOf(const OpDesc& op, const ParallelPlan& plan, std::int64_t gpus_per_node) {
-  // Of the model, the mesh needs what the group says.
+  // The mesh needs only this of the model, and the op says it.
   const std::int64_t kv_replicas = op.group == CommGroup::kKvReplica ? op.group_size : 1;
   return SpanOf(op.group, RankMesh(plan, kv_replicas), gpus_per_node);
 }
