@@ -110,14 +110,20 @@ TEST(RankParameters, AddUpToTheModel) {
   }
 }
 
-// With two key-value heads of four ranks, two ranks in a row have the same k and v, and a query head each.
-TEST(ForEachRun, RanksShareKeyValueHeads) {
+// Four heads of width 2, two for each key-value head, on a residual stream of width 1.
+ModelSpec NarrowLlama() {
   ModelSpec llama = Style("llama", 1);
   llama.heads = 4;
   llama.kv_heads = 2;
   llama.head_dim = 2;
   llama.hidden = 1;
   llama.ffn_hidden = 4;
+  return llama;
+}
+
+// With two key-value heads of four ranks, two ranks in a row have the same k and v, and a query head each.
+TEST(ForEachRun, RanksShareKeyValueHeads) {
+  const ModelSpec llama = NarrowLlama();
   for (const std::int64_t rank : {0, 1, 2, 3}) {
     std::map<ParameterKind, std::vector<std::int64_t>> columns;
     for (const Parameter& p : ParametersOf(llama, {{.tp = 4}}, rank)) {
@@ -135,12 +141,7 @@ TEST(ForEachRun, RanksShareKeyValueHeads) {
 
 // With two query heads per key-value head, a rank has half of each of q, k and v.
 TEST(ForEachRun, SplitsPartsOfFusedTensorsSeparately) {
-  ModelSpec llama = Style("llama", 1);
-  llama.heads = 4;
-  llama.kv_heads = 2;
-  llama.head_dim = 2;
-  llama.hidden = 1;
-  llama.ffn_hidden = 4;
+  const ModelSpec llama = NarrowLlama();
   const auto columns = [&](const std::string& name, std::int64_t rank) {
     std::vector<std::int64_t> globals;
     for (const Parameter& p : ParametersOf(llama, {{.tp = 2}}, rank)) {
