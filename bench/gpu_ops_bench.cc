@@ -214,9 +214,9 @@ class Bench {
   Json AdamW(const Json& shape) {
     constexpr std::int64_t kEach = std::int64_t{1} << 24;
     Tensors tensors(*device_, *stream_);
-    std::vector<AdamWTensor> list;
+    std::vector<UpdatedTensor> list;
     for (std::int64_t left = shape.at("elements"); left >= kEach; left -= kEach) {
-      AdamWTensor& t = list.emplace_back();
+      UpdatedTensor& t = list.emplace_back();
       t.param = tensors.Normal(DType::kBF16, {kEach});
       t.grad = tensors.Normal(DType::kF32, {kEach});
       t.master = tensors.Normal(DType::kF32, {kEach});
@@ -224,7 +224,7 @@ class Bench {
       t.v = tensors.Normal(DType::kF32, {kEach}, 4, 0.5f);
       t.weight_decay = 0.1;
     }
-    AdamWParams params;  // gradients are not clipped
+    UpdateParams params;  // gradients are not clipped
     params.lr = 1e-5;
     return {{"step_s", TimeOf([&] { ops_->AdamW(list, params, *stream_); })}};
   }

@@ -9,7 +9,7 @@
 
 #include "search/cost/op_lists/action_ops.h"
 #include "search/plan/plan_options.h"
-#include "search/plan/precision.h"
+#include "search/plan/states/precision.h"
 #include "search/schedule/program.h"
 #include "search/text/model_json.h"
 #include "trainer/calibrate/scratch_op.h"

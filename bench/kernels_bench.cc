@@ -307,9 +307,9 @@ void AdamW(benchmark::State& state) {
   const auto param = b.Add({V, H}), grad = b.Add({V, H}), m = b.Add({V, H}), v = b.Add({V, H});
   b.Commit();
   b.ops().Fill(b(v), 1, b.stream());
-  AdamWParams params;
+  UpdateParams params;
   params.lr = 1e-4;
-  const AdamWTensor tensor{b(param), b(grad), Tensor{}, b(m), b(v), 0.1};
+  const UpdatedTensor tensor{b(param), b(grad), Tensor{}, b(m), b(v), 0.1};
   for (auto _ : state) b.ops().AdamW({&tensor, 1}, params, b.stream());
   Bytes(state, 7 * V * H);
 }

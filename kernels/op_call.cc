@@ -31,7 +31,7 @@ void RequireType(OpKind op, std::string_view name, const Tensor& t, DType type) 
 }
 
 void RequireFloating(OpKind op, std::string_view name, const Tensor& t) {
-  if (t.dtype == DType::kI32)
+  if (t.dtype == DType::kI32 || t.dtype == DType::kI8)
     Fail(op, fmt::format("{} is {}, not a floating-point type", name, Name(t.dtype)));
 }
 
@@ -117,7 +117,18 @@ class SharedTypes {
       case OperandKind::kResult: return RequireFloating(op_.kind, operand.name, t);
       case OperandKind::kGradient:
         RequireFloating(op_.kind, operand.name, t);
-        return Require(gradient_, operand, t);
+        Require(gradient_, operand, t);
+        op_.gradients = t.dtype == GradientType(op_.dtype) ? std::optional<DType>() : std::optional(t.dtype);
+        return;
+      case OperandKind::kMoment:
+        RequireFloating(op_.kind, operand.name, t);
+        Require(moment_, operand, t);
+        op_.moments = t.dtype;
+        return;
+      case OperandKind::kMaster:
+        RequireFloating(op_.kind, operand.name, t);
+        op_.master = t.dtype;
+        return;
       case OperandKind::kStatistics:
         if (t.dtype != DType::kF32 && t.dtype != DType::kF64)
           Fail(op_.kind, fmt::format("{} is {}, not fp32 or fp64", operand.name, Name(t.dtype)));
@@ -138,6 +149,7 @@ class SharedTypes {
   OpDesc& op_;
   const Tensor* compute_ = nullptr;
   const Tensor* gradient_ = nullptr;
+  const Tensor* moment_ = nullptr;
   const Tensor* statistic_ = nullptr;
 };
 
@@ -269,10 +281,10 @@ void RequireSummed(OpCall& call) {
 
 void RequireUpdated(OpCall& call) {
   OpDesc& op = call.desc;
-  if (call.adamw->clip_norm != 0) RequireScalar(op.kind, "squared_norm", call.adamw->squared_norm);
+  if (call.params->clip_norm != 0) RequireScalar(op.kind, "squared_norm", call.params->squared_norm);
   op.dims[0] = 0;
-  const AdamWTensor& first = call.updated.front();
-  for (const AdamWTensor& t : call.updated) {
+  const UpdatedTensor& first = call.updated.front();
+  for (const UpdatedTensor& t : call.updated) {
     const auto like_param = [&](std::string_view name, const Tensor& tensor, DType type) {
       if (!std::ranges::equal(ShapeOf(tensor), ShapeOf(t.param))) {
         Fail(op.kind, fmt::format("{} is [{}], the parameter [{}]", name, fmt::join(ShapeOf(tensor), ", "),
@@ -283,11 +295,13 @@ void RequireUpdated(OpCall& call) {
     RequireSizes(op.kind, "param", t.param);
     like_param("param", t.param, op.dtype);
     like_param("grad", t.grad, first.grad.dtype);
-    like_param("m", t.m, first.m.dtype);
-    like_param("v", t.v, first.m.dtype);
-    if (t.master.IsPresent() != op.master_weights)
+    if (t.m.IsPresent() != op.moments.has_value())
+      Fail(op.kind, "some tensors have no moment; all or none must have one");
+    if (op.moments) like_param("m", t.m, first.m.dtype);
+    if (op.kind == OpKind::kAdamW) like_param("v", t.v, first.m.dtype);
+    if (t.master.IsPresent() != op.master.has_value())
       Fail(op.kind, "some tensors have no master copy; all or none must have one");
-    if (op.master_weights) like_param("master", t.master, first.m.dtype);
+    if (op.master) like_param("master", t.master, first.master.dtype);
     op.dims[0] += t.param.Elements();
   }
 }
@@ -334,7 +348,8 @@ void RequireRules(OpCall& call) {
     case OpKind::kCrossEntropyBackward: return RequireColumns(call);
     case OpKind::kFill: op.dims[0] = call[0].Elements(); return;
     case OpKind::kSumOfSquares: return RequireSummed(call);
-    case OpKind::kAdamW: return RequireUpdated(call);
+    case OpKind::kAdamW:
+    case OpKind::kSgd: return RequireUpdated(call);
     default: return;
   }
 }

@@ -19,13 +19,15 @@ namespace autocfg {
 
 enum class Transpose : bool { kNo, kYes };
 
-struct AdamWParams {
+// What an update of parameters takes, besides its tensors.
+struct UpdateParams {
   double lr = 0;
-  double beta1 = 0.9;
+  double beta1 = 0.9;  // AdamW; likewise the next ones
   double beta2 = 0.95;
   double eps = 1e-8;
   double bias_correction1 = 1;  // 1 - beta1^t
   double bias_correction2 = 1;  // 1 - beta2^t
+  double momentum = 0;          // Sgd
   // gradients are scaled by ClipFactor of this value and their norm; 0: no clipping
   double clip_norm = 0;
   // the square of that norm, [1] of kF64 on the device; read when the op runs, so that the host does not wait
@@ -38,12 +40,12 @@ inline double ClipFactor(double clip_norm, double norm) {
   return clip_norm == 0 ? 1.0 : std::min(1.0, clip_norm / (norm + 1e-6));
 }
 
-// The tensors that AdamW updates for one parameter; all have the shape of `param`.
-struct AdamWTensor {
+// The tensors of one parameter that AdamW or Sgd updates; all have the shape of `param`.
+struct UpdatedTensor {
   Tensor param, grad;
-  Tensor master;  // or absent
-  Tensor m, v;
-  double weight_decay = 0;  // decoupled: p -= lr * weight_decay * p
+  Tensor master = {};       // or absent
+  Tensor m = {}, v = {};    // Sgd has no v, and without momentum no m
+  double weight_decay = 0;  // see AdamW and Sgd (ops.h)
 };
 
 // What an op takes besides its operands and the descriptor; each op reads its own, by the names of ops.h.
@@ -75,9 +77,10 @@ struct OpCall {
   OpDesc desc;                                          // complete once CheckOp has accepted the call
   std::array<const Tensor*, kMostOperands> operands{};  // in the order of OperandsOf (op_operands.h)
   OpArgs args{};
-  std::span<const Tensor> summed{};        // SumOfSquares; its first operand is the first of them
-  std::span<const AdamWTensor> updated{};  // AdamW; its operands are those of the first
-  const AdamWParams* adamw = nullptr;      // AdamW
+  std::span<const Tensor> summed{};  // SumOfSquares; its first operand is the first of them
+  // AdamW and Sgd; their operands are those of the first tensor.
+  std::span<const UpdatedTensor> updated{};
+  const UpdateParams* params = nullptr;
 
   const Tensor& operator[](std::size_t i) const { return *operands[i]; }
 

@@ -19,14 +19,19 @@ constexpr Operand Stat(std::string_view name, std::string_view shape) {
 }
 constexpr Operand Ids(std::string_view name) { return {name, OperandKind::kTokenIds, "T"}; }
 constexpr Operand Sum(std::string_view name) { return {name, OperandKind::kScalar, "1"}; }
-constexpr Operand Optional(Operand operand) {
-  operand.presence = Presence::kIfDescribed;
+constexpr Operand Optional(Operand operand, Presence presence = Presence::kIfBias) {
+  operand.presence = presence;
   return operand;
 }
 constexpr Operand Open(Operand operand) {
   operand.open = true;
   return operand;
 }
+
+// Of updates of parameters.
+constexpr Operand kParam = Open(Own("param", "n")), kGrad = Open(Grad("grad", "n"));
+constexpr Operand kMaster = Optional(Open({"master", OperandKind::kMaster, "n"}), Presence::kIfMaster);
+constexpr Operand kMoment = Open({"m", OperandKind::kMoment, "n"});
 
 // c = op(a) op(b).
 std::span<const Operand> OfPlainProduct(bool transpose_a, bool transpose_b) {
@@ -217,9 +222,12 @@ std::span<const Operand> OperandsOf(const OpDesc& op) {
       return kRow;
     }
     case OpKind::kAdamW: {  // of the first tensor
-      static constexpr Operand kRow[] = {Open(Own("param", "n")), Open(Grad("grad", "n")),
-                                         Optional(Open(Stat("master", "n"))), Open(Stat("m", "n")),
-                                         Open(Stat("v", "n"))};
+      static constexpr Operand kRow[] = {kParam, kGrad, kMaster, kMoment,
+                                         Open({"v", OperandKind::kMoment, "n"})};
+      return kRow;
+    }
+    case OpKind::kSgd: {  // of the first tensor
+      static constexpr Operand kRow[] = {kParam, kGrad, kMaster, Optional(kMoment, Presence::kIfMoments)};
       return kRow;
     }
     case OpKind::kFill:
@@ -254,12 +262,14 @@ std::int64_t Extent(const OpDesc& op, char letter) {
   }
 }
 
-DType TypeInStep(OperandKind kind, DType compute) {
+DType TypeInStep(OperandKind kind, const OpDesc& op) {
   switch (kind) {
     case OperandKind::kCompute:
-    case OperandKind::kResult: return compute;
-    case OperandKind::kGradient:
-    case OperandKind::kStatistics: return compute == DType::kF64 ? DType::kF64 : DType::kF32;
+    case OperandKind::kResult: return op.dtype;
+    case OperandKind::kGradient: return op.gradients.value_or(GradientType(op.dtype));
+    case OperandKind::kStatistics: return GradientType(op.dtype);
+    case OperandKind::kMoment: return op.moments.value();
+    case OperandKind::kMaster: return op.master.value();
     case OperandKind::kTokenIds: return DType::kI32;
     case OperandKind::kScalar: return DType::kF64;
   }

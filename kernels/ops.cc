@@ -299,13 +299,26 @@ void Ops::SumOfSquares(std::span<const Tensor> tensors, const Tensor& result, St
         stream);
 }
 
-void Ops::AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream& stream) {
+void Ops::AdamW(std::span<const UpdatedTensor> tensors, const UpdateParams& params, Stream& stream) {
+  IssueUpdate(OpKind::kAdamW, tensors, params, stream);
+}
+
+void Ops::Sgd(std::span<const UpdatedTensor> tensors, const UpdateParams& params, Stream& stream) {
+  IssueUpdate(OpKind::kSgd, tensors, params, stream);
+}
+
+void Ops::IssueUpdate(OpKind kind, std::span<const UpdatedTensor> tensors, const UpdateParams& params,
+                      Stream& stream) {
   if (tensors.empty()) return;
-  const AdamWTensor& first = tensors.front();
-  Issue({.desc = {.kind = OpKind::kAdamW, .master_weights = first.master.IsPresent()},
+  const UpdatedTensor& first = tensors.front();
+  OpDesc desc{.kind = kind};
+  // Whether they are there decides which operands are checked.
+  if (first.m.IsPresent()) desc.moments = first.m.dtype;
+  if (first.master.IsPresent()) desc.master = first.master.dtype;
+  Issue({.desc = desc,
          .operands = {&first.param, &first.grad, &first.master, &first.m, &first.v},
          .updated = tensors,
-         .adamw = &params},
+         .params = &params},
         stream);
 }
 

@@ -200,15 +200,22 @@ class Ops {
 
   // y = value, for any shape.
   void Fill(const Tensor& y, double value, Stream& stream);
-  // SumOfSquares and AdamW are each one op over all given tensors, in that order, of any shapes and of one
-  // type each. An empty list is no op. They keep no view of the list.
+  // SumOfSquares, AdamW and Sgd are each one op over all given tensors, in that order, of any shapes and of
+  // one type each. An empty list is no op. They keep no view of the list.
   //
   // result[1] (kF64) += sum of squares of all elements, accumulated in double precision.
   void SumOfSquares(std::span<const Tensor> tensors, const Tensor& result, Stream& stream);
-  // Runs one AdamW update (Loshchilov & Hutter 2019) of all elements. m and v have the optimizer's type.
-  // Either all tensors have a master copy or none has. Master copies have the optimizer's type too; they are
-  // updated, and param becomes their rounded value.
-  void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream& stream);
+  // Run one update of all elements, computed in at least fp32. Moments have one floating-point type, master
+  // copies one. Either all tensors have a master copy or none has. Where p is a master copy, param becomes
+  // its rounded value. With g the gradient times the clip factor:
+  //
+  // AdamW (Loshchilov & Hutter 2019), c1 and c2 the bias corrections:
+  //   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;
+  //   p = p (1 - lr weight_decay) - lr (m / c1) / (sqrt(v / c2) + eps), where 0 / 0 is 0
+  // Sgd (momentum as Sutskever et al. 2013 in the form of PyTorch; without, m is g):
+  //   m = momentum m + g + weight_decay p;  p = p - lr m
+  void AdamW(std::span<const UpdatedTensor> tensors, const UpdateParams& params, Stream& stream);
+  void Sgd(std::span<const UpdatedTensor> tensors, const UpdateParams& params, Stream& stream);
 
   // Checks a call (CheckOp) and runs it, as the methods above do with the calls that they build.
   void Issue(OpCall call, Stream& stream) {
@@ -223,6 +230,10 @@ class Ops {
   // own, because freeing may wait for all work of the device, and so for peers. Requires that no op is in
   // flight on any stream, that is, call it between steps. Cheap if there is nothing to free.
   virtual void ReleaseSpare() {}
+
+ private:
+  void IssueUpdate(OpKind kind, std::span<const UpdatedTensor> tensors, const UpdateParams& params,
+                   Stream& stream);
 };
 
 }  // namespace autocfg

@@ -31,7 +31,8 @@ RunDevice ChooseForAuto(GpuList list, std::string_view precision, const std::str
   }
   if (FindGpuEngine(trainer).empty())
     return OnCpu({fmt::format("on the CPU, though there is a GPU: {}", NoGpuEngine(trainer))});
-  if (precision == "fp64") return OnCpu({"on the CPU, though there is a GPU: fp64 is for CPUs only"});
+  if (precision.starts_with("fp64"))
+    return OnCpu({"on the CPU, though there is a GPU: fp64 is for CPUs only"});
   RunDevice device{.engine = EngineDevice::kCuda, .machine = {}, .notes = LeftOutNotes(list)};
   device.machine = std::move(list);
   return device;

@@ -232,44 +232,33 @@ absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterS
   return here;
 }
 
+namespace {
+
+// `empty`: the precision of an empty text.
+absl::StatusOr<Precision> ParsePrecisionOption(const std::string& text, std::string_view empty) {
+  auto precision = ParsePrecision(text.empty() ? empty : text);
+  if (!precision.ok()) return base::WithSubject("--precision", precision.status());
+  return precision;
+}
+
+}  // namespace
+
 absl::StatusOr<Precision> LoadPrecision(const std::string& text) {
-  const std::string name = text.empty() ? "fp32" : text;
-  const auto precision = ParsePrecision(name);
-  if (!precision) {
-    return absl::InvalidArgumentError(
-        fmt::format("--precision: unknown precision '{}'; expected fp32 or fp64", name));
-  }
-  if (name == "bf16" || name == "fp16" || name == "fp8") {
-    return absl::UnimplementedError(
-        fmt::format("--precision: {} on the CPU is not supported yet; give fp32 or fp64", name));
-  }
-  return *precision;
+  AUTOCFG_ASSIGN_OR_RETURN(const auto precision, ParsePrecisionOption(text, "fp32"));
+  AUTOCFG_RETURN_IF_ERROR(base::WithSubject("--precision", CheckRuns(DeviceKind::kCpu, precision)));
+  return precision;
 }
 
 absl::StatusOr<Precision> LoadGpuPrecision(const std::string& text) {
-  const std::string name = text.empty() ? "bf16" : text;
-  const auto precision = ParsePrecision(name);
-  if (!precision)
-    return absl::InvalidArgumentError(
-        fmt::format("--precision: unknown precision '{}'; expected bf16 or fp32", name));
-  if (name == "fp64")
-    return absl::InvalidArgumentError(
-        "--precision: fp64 is for CPUs only; on a GPU give bf16 or fp32, or --device cpu");
-  if (name == "fp16" || name == "fp8") {
-    return absl::UnimplementedError(
-        fmt::format("--precision: {} on a GPU is not supported yet; give bf16 or fp32", name));
-  }
-  return *precision;
+  AUTOCFG_ASSIGN_OR_RETURN(const auto precision, ParsePrecisionOption(text, "bf16"));
+  AUTOCFG_RETURN_IF_ERROR(base::WithSubject("--precision", CheckRuns(DeviceKind::kCuda, precision)));
+  return precision;
 }
 
 absl::StatusOr<Precision> LoadPlannedPrecision(const std::string& text) {
-  const auto precision = ParsePrecision(text.empty() ? "fp32" : text);
-  if (!precision) return absl::InvalidArgumentError("--precision: " + UnknownPrecision(text));
-  if (precision->fp8_products) {
-    return absl::UnimplementedError(
-        "--precision: running fp8 is not supported yet; give fp64, fp32, bf16 or fp16");
-  }
-  return *precision;
+  AUTOCFG_ASSIGN_OR_RETURN(const auto precision, ParsePrecisionOption(text, "fp32"));
+  AUTOCFG_RETURN_IF_ERROR(base::WithSubject("--precision", CheckEngineRuns(precision)));
+  return precision;
 }
 
 absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text) {

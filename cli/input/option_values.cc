@@ -94,6 +94,7 @@ absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
       {"spec.model", "--model"},
       {"spec.workload.global_batch", "--global-batch"},
       {"spec.workload.precision", "--precision"},
+      {"spec.workload.optimizer", "--optimizer"},
       {"spec.workload", "workload"},
       {"spec.space", "--space"},
       {"spec.device", "--device"},
@@ -101,7 +102,7 @@ absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
   const std::string subject = base::SubjectOf(status);
   if (subject == "cluster" || subject == "spec.cluster")
     return base::WithSubject(cluster.empty() ? "--cluster" : fmt::format("--cluster: {}", cluster), status);
-  for (const std::string_view option : {"precision", "engine"}) {
+  for (const std::string_view option : {"precision", "optimizer", "momentum", "engine"}) {
     if (base::OptionOf(status) == option) return base::WithSubject(fmt::format("--{}", option), status);
   }
   for (const auto& [known, option] : kOptions) {

@@ -33,7 +33,10 @@ void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args) {
   verb->footer("Options of a plan:\n" + PlanOptionsHelp());
   verb->add_option("--seq-len", args.seq_len,
                    "tokens per sequence, such as 8192 or 8k (k is 1024; default: the model's max_seq_len)");
-  verb->add_option("--precision", args.precision, "bf16 (default; on CPUs fp32), fp16, fp32, fp64 or fp8");
+  verb->add_option("--precision", args.precision,
+                   "bf16 (default; on CPUs fp32), fp16, fp32, fp64 or fp8; types of states may follow: "
+                   "bf16:grads=bf16,moments=bf16,master=none");
+  AddOptimizerChoice(verb, args.optimizer);
   verb->add_option("--engine", args.engine,
                    fmt::format("whose training step is predicted: {}; default {}",
                                base::ChoiceText(EngineNames()), kOwnEngine));
@@ -49,6 +52,8 @@ std::string FirstGiven(const PlanQuestionArgs& args) {
                                     {"--plan", &args.plan},
                                     {"--seq-len", &args.seq_len},
                                     {"--precision", &args.precision},
+                                    {"--optimizer", &args.optimizer.name},
+                                    {"--momentum", &args.optimizer.momentum},
                                     {"--engine", &args.engine},
                                     {"--memory-margin", &args.memory_margin}}) {
     if (!value->empty()) return name;
@@ -73,7 +78,7 @@ absl::StatusOr<RunDevice> LoadThisMachine(const PlanQuestionArgs& args, Question
                     kOwnEngine));
   }
   parts.cluster = std::move(cluster);
-  parts.precision = Name(precision);
+  parts.precision = PrecisionText(precision);
   parts.measured = true;
   notes.insert(notes.end(), device->notes.begin(), device->notes.end());
   return device;
@@ -117,7 +122,9 @@ absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPl
     parts.plan = known->plan;
     parts.global_batch = known->workload.global_batch;
     parts.seq_len = known->workload.seq_len;
-    parts.precision = Name(known->workload.precision);
+    parts.precision = PrecisionText(known->workload.precision);
+    parts.optimizer = Name(known->workload.optimizer.kind);
+    parts.momentum = known->workload.optimizer.momentum;
     // It is that of the search's cluster. Of this machine, the question names it (StayOnThisMachine).
     if (args.cluster.empty() || (known->local && IsOfThisMachine(args)))
       parts.memory_margin = known->memory_margin;
@@ -159,6 +166,13 @@ absl::StatusOr<QuestionParts> PartsOf(const PlanQuestionArgs& args, const BestPl
   parts.engine = args.engine;
   if (known != nullptr && args.engine.empty()) TakeEngine(known->engine, machine.has_value(), parts, notes);
   if (!args.precision.empty() && !machine) parts.precision = args.precision;
+  if (!args.optimizer.name.empty()) {
+    parts.optimizer = args.optimizer.name;
+    parts.momentum.reset();
+  }
+  if (!args.optimizer.momentum.empty()) {
+    AUTOCFG_ASSIGN_OR_RETURN(parts.momentum, MomentumOf(args.optimizer));
+  }
   return parts;
 }
 
@@ -169,7 +183,7 @@ bool IsOfThisMachine(const PlanQuestionArgs& args) { return IsLocalName(args.clu
 void StayOnThisMachine(const BestPlan& known, PlanQuestionArgs& args) {
   if (!known.local || known.remote || !args.cluster.empty()) return;
   args.cluster = fmt::format("local:1x{}", RankCount(known.plan));
-  if (args.precision.empty()) args.precision = Name(known.workload.precision);
+  if (args.precision.empty()) args.precision = PrecisionText(known.workload.precision);
 }
 
 absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args, const BestPlan* known) {

@@ -9,6 +9,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
+#include "cli/input/optimizer_choice.h"
 #include "proto/answer/answer_file.h"
 #include "search/predict/predict_plan.h"
 
@@ -16,12 +17,14 @@ namespace autocfg::cli {
 
 struct PlanQuestionArgs {
   std::string model, cluster, global_batch, seq_len, precision, plan, memory_margin, engine;
+  OptimizerChoice optimizer;
   std::string database;  // --db, or empty; its op times predict the cluster `local`
   // Where the question was stored, for the command of an error: a study of the database, or an answer's file.
   std::string study, input;
 };
 
-// Adds --model, --cluster, --global-batch, --plan, --seq-len, --precision, --engine and --memory-margin.
+// Adds --model, --cluster, --global-batch, --plan, --seq-len, --precision, --optimizer, --momentum, --engine
+// and --memory-margin.
 void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args);
 
 // Returns the first of these options that was given; empty if none was.

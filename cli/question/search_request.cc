@@ -229,7 +229,7 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* all, SearchRe
 // Returns the ways of splitting that autocfg does not have, and what the search leaves at its default.
 std::vector<std::string> NotConsidered(const SearchQuestion& question, const AxisValues& space) {
   std::vector<std::string> names = {"context parallelism", "states or activations in host memory"};
-  const bool fp8 = question.workload.precision == ParsePrecision("fp8");
+  const bool fp8 = question.workload.precision.fp8_products;
   if (!fp8 && !question.cluster.groups.empty() &&
       question.cluster.groups.front().device.kind == DeviceKind::kCuda)
     names.emplace_back("fp8 (--precision fp8 predicts it)");
@@ -277,6 +277,7 @@ absl::Status LoadProblem(const SearchArgs& args, const WorkerPool* pool, SearchR
   Precision precision;
   AUTOCFG_RETURN_IF_ERROR(LoadMachine(args, pool, request, precision));
   question.workload = {global_batch, seq_len != 0 ? seq_len : question.model.max_seq_len, precision};
+  AUTOCFG_RETURN_IF_ERROR(ApplyOptimizer(args.optimizer, question.workload));
   AUTOCFG_RETURN_IF_ERROR(Validate(question.workload, question.model));
   v1::SearchSpec& spec = request.spec;
   *spec.mutable_model() = ToProto(question.model);

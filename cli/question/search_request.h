@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
 #include "cli/client/worker_pool.h"
+#include "cli/input/optimizer_choice.h"
 #include "cli/input/service_options.h"
 #include "cli/input/training_options.h"
 #include "kernels/nvml/gpus.h"
@@ -22,6 +23,7 @@ namespace autocfg::cli {
 inline constexpr std::int64_t kMaxNodes = 1'000'000;
 
 struct SearchArgs {
+  OptimizerChoice optimizer;
   std::string model, cluster = "local", global_batch, seq_len, precision, device, max_trials, time_budget,
                      output, memory_margin, rejected, engine, weight;
   std::string engines;  // directory of engines' files, of this machine's own worker

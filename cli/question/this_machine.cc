@@ -43,11 +43,11 @@ absl::Status WithoutOpTimes(const PredictionQuestion& question, const ThisMachin
                         "autocfg --output MODEL.json writes it",
                         ShellWord(options.study), db);
   }
-  return absl::FailedPreconditionError(
-      fmt::format("--cluster: {}; autocfg search --predict-only --model {} --cluster {} --global-batch {} "
-                  "--seq-len {} --precision {}{} measures them{}",
-                  why, ShellWord(model), options.cluster, question.workload.global_batch,
-                  question.workload.seq_len, Name(question.workload.precision), db, of_file));
+  return absl::FailedPreconditionError(fmt::format(
+      "--cluster: {}; autocfg search --predict-only --model {} --cluster {} --global-batch {} "
+      "--seq-len {} --precision {}{}{} measures them{}",
+      why, ShellWord(model), options.cluster, question.workload.global_batch, question.workload.seq_len,
+      PrecisionText(question.workload.precision), OptimizerOptionsText(question.workload), db, of_file));
 }
 
 // Returns whether the time of `op` says that of `other` well enough: they differ in one size at most, as ops

@@ -44,7 +44,7 @@ std::string WorkloadText(const Problem& problem) {
   return fmt::format("model: {}, {} sequences of {} tokens a step, {}\nparams: {}",
                      problem.model.name.empty() ? "unnamed" : problem.model.name,
                      base::CountText(workload.global_batch), base::CountText(workload.seq_len),
-                     Name(workload.precision), ParametersText(problem.model));
+                     StatesText(workload), ParametersText(problem.model));
 }
 
 std::string ClusterText(const ClusterSpec& cluster, std::int64_t used) {

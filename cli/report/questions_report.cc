@@ -64,7 +64,7 @@ std::string NodesCell(const AnsweredQuestion& entry) { return CountCell(entry.as
 std::string BatchCell(const AnsweredQuestion& entry) { return base::CountText(entry.asked.global_batch); }
 std::string SequenceCell(const AnsweredQuestion& entry) { return CountCell(entry.asked.seq_len); }
 std::string PrecisionCell(const AnsweredQuestion& entry) {
-  return entry.answer ? std::string(Name(entry.answer->question.workload.precision)) : "-";
+  return entry.answer ? PrecisionText(entry.answer->question.workload.precision) : "-";
 }
 
 // Returns whether the default precisions of the clusters differ. Wrong questions have none.

@@ -14,6 +14,7 @@
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
 #include "search/text/plan_json.h"
+#include "search/text/workload_json.h"
 
 namespace autocfg::cli {
 namespace {

@@ -15,7 +15,9 @@ void AddOptimizerOptions(CLI::App* verb, OptimizerOptions& options) {
   verb->add_option("--lr-schedule", options.lr_schedule, "constant or cosine")->capture_default_str();
   verb->add_option("--warmup-steps", options.warmup_steps, "steps over which the rate rises")
       ->capture_default_str();
-  verb->add_option("--weight-decay", options.weight_decay, "AdamW weight decay")->capture_default_str();
+  verb->add_option("--weight-decay", options.weight_decay,
+                   "weight decay; AdamW decouples it from the gradient, SGD adds it to the gradient")
+      ->capture_default_str();
   verb->add_option("--beta1", options.beta1, "AdamW beta1")->capture_default_str();
   verb->add_option("--beta2", options.beta2, "AdamW beta2")->capture_default_str();
   verb->add_option("--adam-eps", options.adam_eps, "AdamW epsilon")->capture_default_str();

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "autocfg/v1/trainer.pb.h"
+#include "cli/input/optimizer_choice.h"
 
 namespace CLI {
 class App;
@@ -27,6 +28,7 @@ struct TrainArgs {
       checkpoint, save_every, resume, trace, trace_steps, trace_ranks, log, slice;
   std::string seed = "1", steps;
   OptimizerOptions optimizer;
+  OptimizerChoice choice;  // --optimizer and --momentum
   bool json = false;
 };
 

@@ -17,6 +17,7 @@
 #include "proto/answer/answer_json.h"
 #include "search/predict/predict_plan.h"
 #include "search/text/model_json.h"
+#include "search/text/workload_json.h"
 
 namespace autocfg::cli {
 namespace {

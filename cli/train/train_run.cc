@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "base/subject.h"
 #include "base/text.h"
 #include "cli/input/devices.h"
 #include "cli/input/files.h"
@@ -85,7 +86,7 @@ absl::StatusOr<std::optional<v1::Slice>> LoadSlice(const std::string& text, cons
 absl::StatusOr<Precision> LoadRunPrecision(const TrainArgs& args, const std::optional<BestPlan>& input,
                                            TrainRun& run) {
   const bool of_input = args.precision.empty() && input;
-  const std::string name = of_input ? std::string(Name(input->workload.precision)) : args.precision;
+  const std::string name = of_input ? PrecisionText(input->workload.precision) : args.precision;
   switch (run.device) {
     case EngineDevice::kPaced: {
       auto precision = ResolveDefaults("", name, DeviceTimes::kPredicted, *run.emulated, run.notes);
@@ -157,15 +158,19 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
     run.plan = input->plan;
   }
   AUTOCFG_ASSIGN_OR_RETURN(const auto asked, LoadDevice(args.device, /*dry=*/true));
-  AUTOCFG_ASSIGN_OR_RETURN(
-      auto device, ChooseDevice(asked, args.precision.empty() && input ? Name(input->workload.precision)
-                                                                       : args.precision));
+  AUTOCFG_ASSIGN_OR_RETURN(auto device, ChooseDevice(asked, args.precision.empty() && input
+                                                                ? PrecisionText(input->workload.precision)
+                                                                : args.precision));
   loaded.device = device.engine;
   loaded.machine = std::move(device.machine);
   for (std::string& note : of_model) loaded.notes.push_back(std::move(note));
   std::move(device.notes.begin(), device.notes.end(), std::back_inserter(loaded.notes));
   AUTOCFG_ASSIGN_OR_RETURN(loaded.emulated, LoadEmulated(args, loaded.device, input, run.plan, loaded.notes));
   AUTOCFG_ASSIGN_OR_RETURN(run.workload.precision, LoadRunPrecision(args, input, loaded));
+  if (input) run.workload.optimizer = input->workload.optimizer;
+  AUTOCFG_RETURN_IF_ERROR(ApplyOptimizer(args.choice, run.workload));
+  AUTOCFG_RETURN_IF_ERROR(base::WithSubject("--precision", CheckEngineRuns(run.workload.precision)));
+  AUTOCFG_RETURN_IF_ERROR(base::WithSubject("--optimizer", CheckEngineRuns(run.workload.optimizer)));
   run.workload.seq_len = seq_len != 0 ? seq_len : input ? input->workload.seq_len : run.model.max_seq_len;
   if (!args.global_batch.empty()) {
     AUTOCFG_ASSIGN_OR_RETURN(run.workload.global_batch,

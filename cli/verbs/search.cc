@@ -66,9 +66,10 @@ std::string NextCommand(const SearchArgs& args, const SearchAnswer& answer, cons
     }
   }
   const std::string plan = WithShortSplit(answer.found.best().plan_text());
-  const std::string workload = fmt::format("--model {} --global-batch {} --seq-len {} --precision {}",
-                                           ShellWord(args.model), question.workload.global_batch,
-                                           question.workload.seq_len, Name(question.workload.precision));
+  const std::string workload =
+      fmt::format("--model {} --global-batch {} --seq-len {} --precision {}{}", ShellWord(args.model),
+                  question.workload.global_batch, question.workload.seq_len,
+                  PrecisionText(question.workload.precision), OptimizerOptionsText(question.workload));
   // `explain` takes a cluster as its file describes it, with its own number of nodes.
   if (!args.nodes.empty()) return "";
   if (question.predict_only && IsDescribed(question))
@@ -294,9 +295,12 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
   verb->add_option("--global-batch", args->global_batch, "sequences per step");
   verb->add_option("--seq-len", args->seq_len,
                    "tokens per sequence, such as 8192 or 8k (k is 1024; default: the model's max_seq_len)");
-  verb->add_option("--precision", args->precision,
-                   "fp32 (default on the CPU) or fp64; on GPUs bf16 (default) or fp32; for predicted and "
-                   "emulated clusters also bf16 (default) and fp16; with --predict-only also fp8");
+  verb->add_option(
+      "--precision", args->precision,
+      "fp32 (default on the CPU) or fp64; on GPUs bf16 (default) or fp32; for predicted and "
+      "emulated clusters also bf16 (default) and fp16; with --predict-only also fp8; types of states may "
+      "follow: bf16:grads=bf16,moments=bf16,master=none");
+  AddOptimizerChoice(verb, args->optimizer);
   verb->add_option(
           "--space", args->space,
           "AXIS=V1,V2: only these values of tp, pp, dp, mbs, vpp, schedule, split, recompute, ...; ranges "

@@ -36,7 +36,9 @@ void AddTrain(CLI::App& app, Verb& chosen) {
                    "tokens per sequence, such as 8192 or 8k (k is 1024; default: the model's max_seq_len)");
   verb->add_option("--precision", args->precision,
                    "on the CPU fp32 (default) or fp64; on GPUs bf16 (default) or fp32; with --device dry any "
-                   "of four, with paced bf16 by default");
+                   "of four, with paced bf16 by default; types of states may follow: "
+                   "bf16:grads=bf16,moments=bf16,master=none");
+  AddOptimizerChoice(verb, args->choice);
   verb->add_option(
       "--data", args->data,
       "tokens: .u16, .u32, .bin (of nanoGPT or llm.c), a Megatron .bin with its .idx (or their prefix), "

@@ -2,11 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <stdexcept>
+#include <type_traits>
+#include <vector>
 
+#include "kernels/bf16.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/cpu_device.h"
@@ -353,16 +358,43 @@ void SumOfSquares(const OpCall& call) {
     *call[1].As<double>() += cpu::SumOfSquares(x.Elements(), x.As<const T>());
 }
 
+// Calls `run` with a value of each type of states: of gradients, then of moments.
+template <typename T, typename F>
+void WithStateTypes(const OpCall& call, const F& run) {
+  if constexpr (std::is_same_v<T, float>) {
+    const bool narrow_moments = call.desc.moments == DType::kBF16;
+    if (call.desc.gradients == DType::kBF16)
+      return narrow_moments ? run(Bf16Bits(), Bf16Bits()) : run(Bf16Bits(), T());
+    if (narrow_moments) return run(T(), Bf16Bits());
+  }
+  run(T(), T());
+}
+
+double GradScale(const UpdateParams& params) {
+  return params.clip_norm == 0 ? 1.0
+                               : ClipFactor(params.clip_norm, std::sqrt(*params.squared_norm.As<double>()));
+}
+
 template <typename T>
 void AdamW(const OpCall& call) {
-  const AdamWParams& params = *call.adamw;
-  const double grad_scale = params.clip_norm == 0
-                                ? 1.0
-                                : ClipFactor(params.clip_norm, std::sqrt(*params.squared_norm.As<double>()));
-  for (const AdamWTensor& t : call.updated) {
-    cpu::AdamW(t.param.Elements(), t.param.As<T>(), t.grad.As<const T>(), t.m.As<T>(), t.v.As<T>(),
-               t.weight_decay, grad_scale, params);
-  }
+  const double grad_scale = GradScale(*call.params);
+  WithStateTypes<T>(call, [&]<typename Gradient, typename Moment>(Gradient, Moment) {
+    for (const UpdatedTensor& t : call.updated) {
+      cpu::AdamW(t.param.Elements(), t.param.As<T>(), t.grad.As<const Gradient>(), t.m.As<Moment>(),
+                 t.v.As<Moment>(), t.weight_decay, grad_scale, *call.params);
+    }
+  });
+}
+
+template <typename T>
+void Sgd(const OpCall& call) {
+  const double grad_scale = GradScale(*call.params);
+  WithStateTypes<T>(call, [&]<typename Gradient, typename Moment>(Gradient, Moment) {
+    for (const UpdatedTensor& t : call.updated) {
+      cpu::Sgd(t.param.Elements(), t.param.As<T>(), t.grad.As<const Gradient>(), t.m.As<Moment>(),
+               t.weight_decay, grad_scale, *call.params);
+    }
+  });
 }
 
 template <typename T>
@@ -402,24 +434,48 @@ void RunOp(const OpCall& call) {
     case OpKind::kFill: return Fill<T>(call);
     case OpKind::kSumOfSquares: return SumOfSquares<T>(call);
     case OpKind::kAdamW: return AdamW<T>(call);
+    case OpKind::kSgd: return Sgd<T>(call);
     case kFirstCommunication ... kLastCommunication: break;
   }
   throw std::logic_error(fmt::format("{} is not an op of a device", Name(call.desc.kind)));
+}
+
+// The ops on gradients that are kept in bf16, of all ops with operands in it.
+void RunOnBf16(const OpCall& call) {
+  switch (call.desc.kind) {
+    case OpKind::kSumOfSquares: return SumOfSquares<Bf16Bits>(call);
+    case OpKind::kResidualAdd: {
+      const auto [y, residual] = call.Operands<2>();
+      Bf16Bits* sum = y.As<Bf16Bits>();
+      const Bf16Bits* added = residual.As<const Bf16Bits>();
+      for (std::int64_t i = 0; i < y.Elements(); ++i) sum[i] = ToBf16(FromBf16(sum[i]) + FromBf16(added[i]));
+      return;
+    }
+    case OpKind::kFill:
+      std::fill_n(call[0].As<Bf16Bits>(), call.desc.dims[0], ToBf16(static_cast<float>(call.args.value)));
+      return;
+    default:
+      throw std::invalid_argument(
+          fmt::format("{}: bf16 is not supported on the cpu device; use fp32 or fp64", Name(call.desc.kind)));
+  }
 }
 
 class CpuOps final : public Ops {
  public:
   void Run(const OpCall& call, Stream&) override {
     const OpDesc& op = call.desc;
-    if (op.master_weights) {
-      throw std::invalid_argument(
-          "adamw: the cpu device keeps no master copy of the weights; fp32 and fp64 need none");
+    if (op.master) {
+      throw std::invalid_argument(fmt::format(
+          "{}: the cpu device keeps no master copy of the weights; fp32 and fp64 need none", Name(op.kind)));
     }
     std::size_t i = 0;
-    for (const Operand& operand : OperandsOf(op)) RequireOneType(op, operand, call[i++]);
+    for (const Operand& operand : OperandsOf(op)) RequireType(op, operand, call[i++]);
     switch (op.dtype) {
-      case DType::kF32: return RunOp<float>(call);
+      case DType::kF32:
+        if (op.gradients && !UpdatesParameters(op.kind)) return RunWithWideGradients(call);
+        return RunOp<float>(call);
       case DType::kF64: return RunOp<double>(call);
+      case DType::kBF16: return RunOnBf16(call);
       default:
         throw std::invalid_argument(fmt::format("{}: {} is not supported on the cpu device; use fp32 or fp64",
                                                 Name(op.kind), Name(op.dtype)));
@@ -427,13 +483,43 @@ class CpuOps final : public Ops {
   }
 
  private:
-  static void RequireOneType(const OpDesc& op, const Operand& operand, const Tensor& t) {
+  static void RequireType(const OpDesc& op, const Operand& operand, const Tensor& t) {
     if (operand.kind == OperandKind::kTokenIds || operand.kind == OperandKind::kScalar) return;
     if (!operand.IsIn(op) || t.dtype == op.dtype) return;
-    throw std::invalid_argument(
-        fmt::format("{}: the cpu device needs one type for all operands, not {} and {}", Name(op.kind),
-                    Name(op.dtype), Name(t.dtype)));
+    const bool state = operand.kind == OperandKind::kGradient || operand.kind == OperandKind::kMoment;
+    if (state && op.dtype == DType::kF32 && t.dtype == DType::kBF16) return;
+    throw std::invalid_argument(fmt::format("{}: {} is {}; the cpu device needs {}{}", Name(op.kind),
+                                            operand.name, Name(t.dtype), Name(op.dtype),
+                                            state && op.dtype == DType::kF32 ? " or bf16" : ""));
   }
+
+  // Runs an op that computes gradients of parameters, which are kept in bf16: in fp32, from what they are and
+  // rounded at the end.
+  void RunWithWideGradients(const OpCall& call) {
+    OpCall wide = call;
+    wide.desc.gradients.reset();
+    std::array<Tensor, OpCall::kMostOperands> tensors;
+    const std::span<const Operand> operands = OperandsOf(call.desc);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i].kind != OperandKind::kGradient) continue;
+      const std::int64_t n = call[i].Elements();
+      wide_[i].resize(static_cast<std::size_t>(n));
+      if (call.desc.accumulate) std::transform(Bits(call[i]), Bits(call[i]) + n, wide_[i].begin(), FromBf16);
+      tensors[i] = call[i];
+      tensors[i].dtype = DType::kF32;
+      tensors[i].data = wide_[i].data();
+      wide.operands[i] = &tensors[i];
+    }
+    RunOp<float>(wide);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i].kind == OperandKind::kGradient)
+        std::transform(wide_[i].begin(), wide_[i].end(), Bits(call[i]), ToBf16);
+    }
+  }
+
+  static Bf16Bits* Bits(const Tensor& t) { return t.As<Bf16Bits>(); }
+
+  std::array<std::vector<float>, OpCall::kMostOperands> wide_;  // gradients of an op
 };
 
 }  // namespace

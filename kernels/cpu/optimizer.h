@@ -1,24 +1,26 @@
-// The ops on all parameters at the end of a step, for one tensor of n elements each; see Ops. T: float,
-// double. Pure functions.
+// The ops on all parameters at the end of a step, for one tensor of n elements each; see Ops. They compute in
+// T: float or double. States have a type of their own, T or Bf16Bits. Pure functions.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/bf16.h"
 #include "kernels/ops.h"
 
 namespace autocfg::cpu {
 
-// Returns the sum of x[n]^2, accumulated in double precision.
+// Returns the sum of x[n]^2, accumulated in double precision. T: also Bf16Bits.
 template <typename T>
 double SumOfSquares(std::int64_t n, const T* x);
 
-// Updates param[n], m[n] and v[n], computed in T (Loshchilov & Hutter 2019):
-//   g = grad_scale grad;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;
-//   param = param (1 - lr weight_decay) - lr (m / c1) / (sqrt(v / c2) + eps),
-// where c1 and c2 are the bias corrections, and 0 / 0 is 0. `grad_scale` is the clip factor; params.clip_norm
-// is not read.
-template <typename T>
-void AdamW(std::int64_t n, T* param, const T* grad, T* m, T* v, double weight_decay, double grad_scale,
-           const AdamWParams& params);
+// Update param[n] and its moments by grad[n] (the formulas of Ops::AdamW and Ops::Sgd). `grad_scale` is the
+// clip factor; params.clip_norm is not read. `m` of Sgd is null without momentum. A moment enters the update
+// before it is rounded to its type.
+template <typename T, typename Gradient, typename Moment>
+void AdamW(std::int64_t n, T* param, const Gradient* grad, Moment* m, Moment* v, double weight_decay,
+           double grad_scale, const UpdateParams& params);
+template <typename T, typename Gradient, typename Moment>
+void Sgd(std::int64_t n, T* param, const Gradient* grad, Moment* m, double weight_decay, double grad_scale,
+         const UpdateParams& params);
 
 }  // namespace autocfg::cpu

@@ -282,7 +282,10 @@ absl::StatusOr<BestPlan> ReadBest(const Json& json) {
   BestPlan best;
   AUTOCFG_ASSIGN_OR_RETURN(best.model, ParseModelJson(json["model"]));
   v1::Workload workload;
-  whole.Object("workload").Read(answer_keys::kWorkload, workload);
+  const Part of_workload = whole.Object("workload");
+  of_workload.Read(answer_keys::kWorkload, workload);
+  if (of_workload.Has("optimizer")) workload.mutable_optimizer()->set_name(of_workload.Text("optimizer"));
+  if (of_workload.Has("momentum")) workload.mutable_optimizer()->set_momentum(of_workload.Number("momentum"));
   AUTOCFG_RETURN_IF_ERROR(status);
   AUTOCFG_ASSIGN_OR_RETURN(best.workload, FromProto(workload));
   auto plan = ParsePlanJson(plan_json);

@@ -16,6 +16,7 @@
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
 #include "search/text/plan_json.h"
+#include "search/text/workload_json.h"
 
 namespace autocfg {
 namespace {
@@ -129,12 +130,6 @@ absl::StatusOr<Json> WhyJson(const v1::Recommendation& found) {
 }
 
 }  // namespace
-
-Json WorkloadJson(const Workload& workload) {
-  Json json;
-  Write(answer_keys::kWorkload, ToProto(workload), json);
-  return json;
-}
 
 Json VersionsJson(EngineDevice device) {
   return Json{{"autocfg", base::Version()},

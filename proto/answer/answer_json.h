@@ -12,8 +12,6 @@ namespace autocfg {
 // InvalidArgument if a plan in the answer is invalid.
 absl::StatusOr<nlohmann::ordered_json> AnswerJson(const SearchAnswer& answer);
 
-// Parts of it that other answers have too.
-nlohmann::ordered_json WorkloadJson(const Workload& workload);
 // `device`: the device that measured or trained.
 nlohmann::ordered_json VersionsJson(EngineDevice device);
 // Sets what trained: its name and its version, which of the built-in engine is that of the build.

@@ -153,8 +153,8 @@ std::int64_t SlotsOf(const std::vector<v1::Worker>& workers, EngineDevice device
 }
 
 EngineDevice DeviceOf(const std::vector<v1::Worker>& workers, std::string_view precision) {
-  return SlotsOf(workers, EngineDevice::kCuda) > 0 && precision != "fp64" ? EngineDevice::kCuda
-                                                                          : EngineDevice::kCpu;
+  return SlotsOf(workers, EngineDevice::kCuda) > 0 && !precision.starts_with("fp64") ? EngineDevice::kCuda
+                                                                                     : EngineDevice::kCpu;
 }
 
 absl::StatusOr<NodeGroup> LocalRanks(const std::vector<v1::Worker>& workers, EngineDevice device) {

@@ -65,13 +65,17 @@ v1::Workload ToProto(const Workload& workload) {
   v1::Workload message;
   message.set_global_batch(workload.global_batch);
   message.set_seq_len(workload.seq_len);
-  message.set_precision(std::string(Name(workload.precision)));
+  message.set_precision(PrecisionText(workload.precision));
+  if (workload.optimizer != Optimizer{}) {
+    message.mutable_optimizer()->set_name(std::string(Name(workload.optimizer.kind)));
+    message.mutable_optimizer()->set_momentum(workload.optimizer.momentum);
+  }
   return message;
 }
 
 absl::StatusOr<Workload> FromProto(const v1::Workload& message) {
   const auto precision = ParsePrecision(message.precision());
-  if (!precision) return base::InvalidArgument("workload", UnknownPrecision(message.precision()));
+  if (!precision.ok()) return base::WithSubject("workload", precision.status());
   if (message.global_batch() < 1) {
     return base::InvalidArgument(
         "workload", fmt::format("global_batch is {}; it must be at least 1", message.global_batch()));
@@ -80,7 +84,11 @@ absl::StatusOr<Workload> FromProto(const v1::Workload& message) {
     return base::InvalidArgument("workload",
                                  fmt::format("seq_len is {}; it must be at least 1", message.seq_len()));
   }
-  return Workload{message.global_batch(), message.seq_len(), *precision};
+  Workload workload{message.global_batch(), message.seq_len(), *precision};
+  const v1::Optimizer& optimizer = message.optimizer();
+  if (const auto set = SetOptimizer(optimizer.name(), optimizer.momentum(), workload); !set.ok())
+    return base::WithSubject("workload", set);
+  return workload;
 }
 
 v1::ClusterSpec ToProto(const ClusterSpec& cluster) {
@@ -131,7 +139,7 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
       const auto field = std::find_if(RateFields().begin(), RateFields().end(),
                                       [&](const auto& row) { return row.name == entry.first; });
       if (field == RateFields().end())
-        return base::InvalidArgument("cluster", "flops_per_s: " + UnknownPrecision(entry.first));
+        return base::InvalidArgument("cluster", "flops_per_s: " + UnknownBase(entry.first));
       field->Set(device, entry.second);
     }
     cluster.groups.push_back(std::move(group));

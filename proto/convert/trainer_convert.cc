@@ -49,7 +49,7 @@ v1::TrainSpec MakeTrainSpec(const RunView& run) {
 v1::OpDesc ToProto(const OpDesc& op) {
   // Names every field, so that a new one does not compile until the message has it.
   const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, window, alibi, softcap,
-               master_weights, activation, group, group_size, dims] = op;
+               gradients, moments, master, activation, group, group_size, dims] = op;
   v1::OpDesc message;
   message.set_kind(std::string(Name(kind)));
   message.set_dtype(std::string(Name(dtype)));
@@ -60,7 +60,9 @@ v1::OpDesc ToProto(const OpDesc& op) {
   message.set_alibi(alibi);
   message.set_softcap(softcap);
   message.set_window(window);
-  message.set_master_weights(master_weights);
+  if (gradients) message.set_gradients(std::string(Name(*gradients)));
+  if (moments) message.set_moments(std::string(Name(*moments)));
+  if (master) message.set_master(std::string(Name(*master)));
   if (epilogue != Epilogue::kNone) message.set_epilogue(std::string(Name(epilogue)));
   if (HasActivation(op)) message.set_activation(std::string(Name(activation)));
   message.set_group(std::string(Name(group)));
@@ -108,7 +110,6 @@ absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message) {
     }
   }
   op.bias = message.bias();
-  op.master_weights = message.master_weights();
   if (op.bias && !TakesBias(op)) {
     return Invalid("kind", Name(op.kind),
                    "activation_forward, or matmul with epilogue activation or residual, if bias is set");
@@ -122,8 +123,17 @@ absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message) {
   op.softcap = message.softcap();
   if (op.softcap && !TakesSoftCap(op.kind))
     return Invalid("kind", Name(op.kind), "attention, or cross-entropy of logits, if softcap is set");
-  if (op.master_weights && op.kind != OpKind::kAdamW)
-    return Invalid("kind", Name(op.kind), "adamw if master_weights is set");
+  for (const auto& [name, text, type, applies] :
+       {std::tuple("gradients", &message.gradients(), &op.gradients, UsesGradients(op)),
+        std::tuple("moments", &message.moments(), &op.moments, UpdatesParameters(op.kind)),
+        std::tuple("master", &message.master(), &op.master, UpdatesParameters(op.kind))}) {
+    if (text->empty()) continue;
+    *type = ParseDType(*text);
+    if (!*type) return Unknown(name, *text);
+    if (!applies)
+      return Invalid("kind", Name(op.kind), fmt::format("one that uses {} if they are set", name));
+  }
+  if (op.kind == OpKind::kAdamW && !op.moments) return Invalid("moments", "", "set for adamw");
   if (HasActivation(op)) {
     const auto activation = ParseActivation(message.activation());
     if (!activation) return Unknown("activation", message.activation());

@@ -31,17 +31,16 @@ bool NeedsMemory(const EngineProfile& engine) {
 
 namespace {
 
-void AddEngineMemory(const EngineProfile& engine, const Precision& types, double logits,
+// `updated`: elements of parameters that the rank updates.
+void AddEngineMemory(const EngineProfile& engine, const Precision& types, double updated, double logits,
                      MemoryBytes& memory) {
   const auto scale = [](std::int64_t& bytes, double by) {
     bytes = static_cast<std::int64_t>(by * static_cast<double>(bytes));
   };
   if (types.compute == DType::kF16) {
-    // The states are two moments and a copy of the weights.
-    const double updated = static_cast<double>(memory.optimizer) / (3.0 * SizeOf(types.optimizer));
-    scale(memory.gradients, engine.fp16_gradient_bytes / SizeOf(types.gradients));
+    if (!GradientsOfOps(types)) scale(memory.gradients, engine.fp16_gradient_bytes / SizeOf(types.gradients));
     memory.gradients += static_cast<std::int64_t>(engine.fp16_update_bytes * updated);
-  } else if (types.compute == DType::kBF16) {
+  } else if (types.compute == DType::kBF16 && !GradientsOfOps(types)) {
     scale(memory.gradients, engine.bf16_gradient_bytes / SizeOf(types.gradients));
   }
   scale(memory.activations, 1 + engine.activation_share);
@@ -58,7 +57,8 @@ MemoryBytes WorstRankMemory(const EngineProfile& engine, const RunView& run) {
   MemoryBytes worst;
   for (const RankLoad& load : LargestLoads(run)) {
     MemoryBytes bytes = memory.Of(load);
-    AddEngineMemory(engine, run.workload.precision, load.place.last ? logits : 0, bytes);
+    AddEngineMemory(engine, run.workload.precision, static_cast<double>(memory.UpdatedElements(load)),
+                    load.place.last ? logits : 0, bytes);
     if (bytes.Arena() > worst.Arena()) worst = bytes;
   }
   return worst;

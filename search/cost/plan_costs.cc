@@ -325,7 +325,7 @@ const PlanCosts::OnceCosts& PlanCosts::OnceCostsOf(const ParallelPlan& plan, std
   rank.reduce_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kReduceGradients);
   rank.tied_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kSumTiedEmbedding);
   rank.gather_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kGatherParameters);
-  rank.norm_s = times_->Seconds(ParameterOp(problem_.With(plan), pipeline_rank, OpKind::kSumOfSquares), plan);
+  rank.norm_s = times_->Seconds(GradientNormOp(problem_.With(plan), pipeline_rank), plan);
   rank.update_s = SecondsOfOps(plan, pipeline_rank, ActionKind::kOptimizer);
   return costs;
 }

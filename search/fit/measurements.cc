@@ -316,7 +316,7 @@ absl::StatusOr<Measurements> ParseMeasurements(std::string_view csv, const Colum
     const std::optional<double> peak = PeakFlops(result.cluster.groups.front().device, m.workload.precision);
     if (!peak) {
       result.skipped.push_back(
-          {row.line, fmt::format("the cluster's device has no rate in {}", Name(m.workload.precision))});
+          {row.line, fmt::format("the cluster's device has no rate in {}", BaseName(m.workload.precision))});
       continue;
     }
     const double over_peak = OverPeak(m, *peak);

@@ -64,7 +64,7 @@ std::vector<std::string> EvidenceLines(const ExportedRun& run) {
       fmt::format("model: {}, {} parameters; {} sequences of {} tokens a step, {}",
                   run.model.name.empty() ? "unnamed" : base::Printable(run.model.name),
                   base::CountText(ParameterCount(run.model)), run.workload.global_batch, run.workload.seq_len,
-                  Name(run.workload.precision)),
+                  StatesText(run.workload)),
       ClusterLine(run)};
   if (evidence.step_time_s > 0) {
     lines.push_back(StepLine(evidence));

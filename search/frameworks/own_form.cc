@@ -6,15 +6,13 @@
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
 #include "search/text/plan_json.h"
+#include "search/text/workload_json.h"
 
 namespace autocfg {
 
 ExportedFile WriteOwnForm(const ExportedRun& run) {
   nlohmann::ordered_json json{{"model", ModelJson(run.model)},
-                              {"workload",
-                               {{"global_batch", run.workload.global_batch},
-                                {"seq_len", run.workload.seq_len},
-                                {"precision", Name(run.workload.precision)}}},
+                              {"workload", WorkloadJson(run.workload)},
                               {"best", {{"plan", PlanJson(run.plan)}, {"plan_text", PlanText(run.plan)}}}};
   if (run.cluster.local) {
     json["cluster"] = {{"name", run.cluster.name}, {"local", true}};

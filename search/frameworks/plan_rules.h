@@ -37,7 +37,7 @@ std::string Says(const PlanCase&) {
 
 inline constexpr IllegalReason kCannot = IllegalReason::kNotExpressible;  // of each rule
 
-inline bool IsFp32(const PlanCase& c) { return Name(c.workload.precision) == "fp32"; }
+inline bool IsFp32(const PlanCase& c) { return BaseName(c.workload.precision) == "fp32"; }
 inline bool HasPartialShards(const ParallelPlan& plan) {
   return plan.zero_stage > 0 && StateShards(plan) != plan.dp;
 }

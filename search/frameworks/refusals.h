@@ -25,9 +25,12 @@ class Refusals {
   // `text`: how a message lists the precisions that the framework has.
   void UnlessPrecision(const ExportedRun& run, std::initializer_list<std::string_view> has,
                        std::string_view text) {
-    const std::string_view name = Name(run.workload.precision);
+    const std::string name = PrecisionText(run.workload.precision);
     Unless(std::find(has.begin(), has.end(), name) != has.end(),
            fmt::format("precision={} (it has {})", name, text), of_precision_);
+    Unless(run.workload.optimizer == Optimizer{},
+           fmt::format("optimizer={} (the file has adamw)", OptimizerText(run.workload.optimizer)),
+           of_precision_);
   }
   // All rules of a framework that the plan breaks.
   void ByRules(std::span<const LegalityRule> rules, const ExportedRun& run) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "search/ops/dtype.h"
+
 namespace autocfg {
 
 // Every tensor in the arena starts at a multiple of this many bytes, and its size is rounded up to one.
@@ -24,6 +26,14 @@ constexpr std::int64_t AlignedElements(std::int64_t elements) { return AlignedBy
 constexpr std::int64_t UnitElements(std::int64_t elements, std::int64_t shards) {
   const std::int64_t step = kArenaAlignment * shards;
   return (elements + step - 1) / step * step;
+}
+
+// Returns the bytes of a moment of the optimizer for `elements` elements. Moments of one byte come in blocks
+// with a scale in fp32 each (Dettmers et al. 2022; blocks of 256 elements as in bitsandbytes).
+inline constexpr std::int64_t kMomentBlock = 256;
+constexpr std::int64_t MomentBytes(std::int64_t elements, DType type) {
+  const std::int64_t blocks = type == DType::kI8 ? (elements + kMomentBlock - 1) / kMomentBlock : 0;
+  return elements * SizeOf(type) + blocks * SizeOf(DType::kF32);
 }
 
 // Rows of a block of attention scores on devices that compute attention block by block in the workspace.

@@ -49,6 +49,7 @@ KindFacts FactsOf(OpKind kind) {
     case OpKind::kFill: return {"fill", "n"};
     case OpKind::kSumOfSquares: return {"sum_of_squares", "n"};
     case OpKind::kAdamW: return {"adamw", "n"};
+    case OpKind::kSgd: return {"sgd", "n"};
     case OpKind::kAllReduceSum: return {"all_reduce_sum", "n", CommPattern::kAllReduce};
     case OpKind::kAllReduceMax: return {"all_reduce_max", "n", CommPattern::kAllReduce};
     case OpKind::kSend: return {"send", "n", CommPattern::kMessage};
@@ -141,8 +142,8 @@ Work WorkOf(const OpDesc& op) {
     case OpKind::kCrossEntropyBackward: return {2 * a * b + 3 * a};
     case OpKind::kFill:
     case OpKind::kSumOfSquares: return {a};
-    // Reads weight, gradient and two moments; writes weight and moments (see MinBytes).
-    case OpKind::kAdamW: return {7 * a};
+    case OpKind::kAdamW:
+    case OpKind::kSgd: return {a};  // MinBytes knows their types
     case OpKind::kAllReduceSum:
     case OpKind::kAllReduceMax: return {2 * a};
     case OpKind::kSend:
@@ -218,7 +219,7 @@ CommPattern PatternOf(OpKind kind) { return FactsOf(kind).pattern; }
 std::string ToString(const OpDesc& op) {
   // Names every field, so that a new one does not compile until the text has it.
   const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, window, alibi, softcap,
-               master_weights, activation, group, group_size, dims] = op;
+               gradients, moments, master, activation, group, group_size, dims] = op;
   std::string text = fmt::format("{} {}", Name(kind), Name(dtype));
   if (kind == OpKind::kMatmul) text += fmt::format(" {}{}", transpose_a ? 't' : 'n', transpose_b ? 't' : 'n');
   if (accumulate) text += " acc";
@@ -228,7 +229,10 @@ std::string ToString(const OpDesc& op) {
   if (window != 0) text += fmt::format(" window={}", window);
   if (alibi) text += " alibi";
   if (softcap) text += " softcap";
-  if (master_weights) text += " master";
+  if (gradients) text += fmt::format(" grads={}", Name(*gradients));
+  if (moments && (kind == OpKind::kSgd || moments != GradientType(dtype)))
+    text += fmt::format(" moments={}", Name(*moments));
+  if (master) text += master == DType::kF32 ? " master" : fmt::format(" master={}", Name(*master));
   if (group != CommGroup::kNone) text += fmt::format(" {}/{}", Name(group), group_size);
   for (int i = 0; i < DimCount(kind); ++i) {
     text += fmt::format("{}{}", i == 0 ? ' ' : 'x', dims[static_cast<std::size_t>(i)]);
@@ -251,16 +255,22 @@ double AttendedPairs(double seq_len, std::int64_t window) {
 }
 
 double MinBytes(const OpDesc& op) {
-  // Two bytes of weight, read and written; gradient, moments and master copy of four bytes each.
-  if (op.kind == OpKind::kAdamW && op.master_weights)
-    return static_cast<double>(op.dims[0]) * (2 + 4 + 6 * 4);
+  if (UpdatesParameters(op.kind)) {
+    // Reads the gradient. Reads and writes moments, and the master copy or else the weight. Writes a weight
+    // that has a copy.
+    const std::int64_t moments = op.kind == OpKind::kAdamW ? 2 : 1;
+    std::int64_t bytes = SizeOf(op.gradients.value_or(GradientType(op.dtype)));
+    if (op.moments) bytes += 2 * moments * SizeOf(*op.moments);
+    bytes += op.master ? 2 * SizeOf(*op.master) + SizeOf(op.dtype) : 2 * SizeOf(op.dtype);
+    return static_cast<double>(op.dims[0] * bytes);
+  }
   return WorkOf(op).elements * static_cast<double>(SizeOf(op.dtype));
 }
 
 std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
   // Names every field, so that a new one does not compile until the hash has it.
   const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, window, alibi, softcap,
-               master_weights, activation, group, group_size, dims] = op;
+               gradients, moments, master, activation, group, group_size, dims] = op;
   std::uint64_t hash = 0x9e3779b97f4a7c15u;
   const auto mix = [&hash](std::uint64_t value) {
     hash ^= value;
@@ -270,12 +280,15 @@ std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
   mix(static_cast<std::uint64_t>(kind) | static_cast<std::uint64_t>(dtype) << 8 |
       static_cast<std::uint64_t>(epilogue) << 12 | static_cast<std::uint64_t>(transpose_a) << 16 |
       static_cast<std::uint64_t>(transpose_b) << 17 | static_cast<std::uint64_t>(accumulate) << 18 |
-      static_cast<std::uint64_t>(bias) << 19 | static_cast<std::uint64_t>(master_weights) << 20 |
-      static_cast<std::uint64_t>(activation) << 21 | static_cast<std::uint64_t>(group) << 24 |
-      static_cast<std::uint64_t>(alibi) << 28 | static_cast<std::uint64_t>(softcap) << 29 |
+      static_cast<std::uint64_t>(bias) << 19 | static_cast<std::uint64_t>(activation) << 21 |
+      static_cast<std::uint64_t>(group) << 24 | static_cast<std::uint64_t>(alibi) << 28 |
+      static_cast<std::uint64_t>(softcap) << 29 |
       static_cast<std::uint64_t>(static_cast<std::uint32_t>(group_size)) << 32);
   for (std::int64_t dim : dims) mix(static_cast<std::uint64_t>(dim));
-  mix(static_cast<std::uint64_t>(window));
+  const auto code = [](std::optional<DType> type) {
+    return type ? static_cast<std::uint64_t>(*type) + 1 : std::uint64_t{0};
+  };
+  mix(static_cast<std::uint64_t>(window) << 12 | code(gradients) << 8 | code(moments) << 4 | code(master));
   return static_cast<std::size_t>(hash);
 }
 

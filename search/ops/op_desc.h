@@ -61,6 +61,7 @@ enum class OpKind : std::uint8_t {
   kFill,
   kSumOfSquares,
   kAdamW,
+  kSgd,
   kAllReduceSum,
   kAllReduceMax,
   kSend,
@@ -117,7 +118,12 @@ struct OpDesc {
   std::int64_t window = 0;
   bool alibi = false;    // only if IsAttention: the scores have a linear bias (kernels/attention_form.h)
   bool softcap = false;  // only if TakesSoftCap: scores or logits x become c tanh(x / c) first
-  bool master_weights = false;  // kAdamW: a copy of the weights in the optimizer's type is updated too
+  // Only if UsesGradients: the type of gradients of parameters, if it is not GradientType(dtype).
+  std::optional<DType> gradients = {};
+  // Only if UpdatesParameters. The type of moments; none: kSgd without momentum. The type of a copy of the
+  // weights that is updated too; none: there is no copy.
+  std::optional<DType> moments = {};
+  std::optional<DType> master = {};
   Activation activation = Activation::kGelu;  // if HasActivation; otherwise the default
   CommGroup group = CommGroup::kNone;
   std::int32_t group_size = 1;
@@ -180,6 +186,16 @@ constexpr bool TakesAccumulate(const OpDesc& op) {
     default: return false;
   }
 }
+// Returns true if the op updates parameters by their gradients.
+constexpr bool UpdatesParameters(OpKind kind) { return kind == OpKind::kAdamW || kind == OpKind::kSgd; }
+// Returns true if the op computes gradients of parameters, or updates parameters by them.
+constexpr bool UsesGradients(const OpDesc& op) {
+  if (op.kind == OpKind::kMatmul) return op.transpose_a;  // x^T dy
+  return TakesAccumulate(op) || UpdatesParameters(op.kind);
+}
+// Returns the type of gradients of parameters of an op of this type, unless its descriptor names another: the
+// type of statistics.
+constexpr DType GradientType(DType type) { return type == DType::kF64 ? DType::kF64 : DType::kF32; }
 CommPattern PatternOf(OpKind kind);  // kNone for compute
 constexpr bool IsCommunication(OpKind kind) { return kind >= kFirstCommunication; }
 

@@ -43,7 +43,7 @@ double PublishedHardwareFlops(const ModelSpec& model, double tokens, double seq_
 }
 
 std::optional<double> PeakFlops(const DeviceSpec& device, const Precision& precision) {
-  const std::string_view name = Name(precision);
+  const std::string_view name = BaseName(precision);
   const double peak = name == "fp64"   ? device.flops_per_s_fp64
                       : name == "fp32" ? device.flops_per_s_fp32
                       : name == "bf16" ? device.flops_per_s_bf16

@@ -7,7 +7,7 @@
 #include "search/plan/cluster/cluster_spec.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
-#include "search/plan/precision.h"
+#include "search/plan/states/precision.h"
 
 namespace autocfg {
 

@@ -2,6 +2,8 @@
 
 #include "base/subject.h"
 #include "fmt/format.h"
+#include "search/ops/memory_sizes.h"
+#include "search/ops/op_desc.h"
 
 namespace autocfg {
 namespace {
@@ -9,7 +11,49 @@ namespace {
 // Bound on the activation elements of a global batch on one rank. Keeps all byte counts within 64 bits.
 constexpr double kMaxElements = 5e16;
 
+absl::Status WrongOptimizer(std::string_view option, std::string_view problem) {
+  return base::OptionError(absl::StatusCode::kInvalidArgument, "request", option, problem);
+}
+
 }  // namespace
+
+absl::Status SetOptimizer(std::string_view name, std::optional<double> momentum, Workload& workload) {
+  Precision& precision = workload.precision;
+  const auto kind = name.empty() || name == kAdamW8Bit ? OptimizerKind::kAdamW : ParseOptimizerKind(name);
+  if (!kind) return WrongOptimizer("optimizer", UnknownOptimizer(name));
+  if (name == kAdamW8Bit) {
+    const DType base = GradientType(precision.compute);
+    if (base != DType::kF32 || (precision.moments != base && precision.moments != DType::kI8)) {
+      return WrongOptimizer(
+          "optimizer", fmt::format("adamw8bit keeps moments in int8, and the precision is {}; give adamw, or "
+                                   "a precision without moments that is not fp64",
+                                   PrecisionText(precision)));
+    }
+    precision.moments = DType::kI8;
+  }
+  if (momentum && !(*momentum >= 0 && *momentum < 1))
+    return WrongOptimizer("momentum", fmt::format("{} must be from 0 to below 1", *momentum));
+  if (momentum && *momentum != 0 && *kind != OptimizerKind::kSgd) {
+    return WrongOptimizer("momentum", fmt::format("{} is of sgd, and the optimizer is {}; leave it out",
+                                                  *momentum, Name(*kind)));
+  }
+  workload.optimizer = {*kind, momentum.value_or(0)};
+  return absl::OkStatus();
+}
+
+std::string StatesText(const Workload& workload) {
+  std::string text = PrecisionText(workload.precision);
+  if (workload.optimizer != Optimizer{}) text += fmt::format(", {}", OptimizerText(workload.optimizer));
+  return text;
+}
+
+double StateBytes(const Workload& workload) {
+  const Precision& types = workload.precision;
+  const double moment =
+      static_cast<double>(MomentBytes(kMomentBlock, types.moments)) / static_cast<double>(kMomentBlock);
+  return MomentCount(workload.optimizer) * moment +
+         (types.master ? static_cast<double>(SizeOf(*types.master)) : 0.0);
+}
 
 absl::Status Validate(const Workload& workload, const ModelSpec& model) {
   if (workload.global_batch < 1 || workload.global_batch > kMaxGlobalBatch) {

@@ -70,10 +70,10 @@ absl::StatusOr<Precision> ResolveDefaults(std::string_view engine, std::string_v
   if (predicted) add(CalibratedEngineNote(cluster));
   if (predicted && precision.empty()) add(PrecisionNote(cluster));
   const std::string_view name = precision.empty() ? DefaultPrecision(cluster, times) : precision;
-  const std::optional<Precision> resolved = ParsePrecision(name);
-  if (!resolved) {
+  const absl::StatusOr<Precision> resolved = ParsePrecision(name);
+  if (!resolved.ok()) {
     return base::OptionError(absl::StatusCode::kInvalidArgument, "request", "precision",
-                             UnknownPrecision(name));
+                             base::ProblemOf(resolved.status()));
   }
   add(predicted ? AssumeTypicalFigures(cluster) : AssumeTypicalLinkFigures(cluster));
   notes.insert(notes.end(), cluster.read_as.begin(), cluster.read_as.end());

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "search/plan/cluster/cluster_spec.h"
 #include "search/plan/cluster/engine_device.h"
-#include "search/plan/precision.h"
+#include "search/plan/states/precision.h"
 
 namespace autocfg {
 

@@ -123,6 +123,11 @@ absl::StatusOr<PredictionQuestion> ParsePredictionRequest(const Json& json) {
   reader.Size("global_batch", parts.global_batch);
   reader.SizeOrText("seq_len", base::Quantity::kSequenceLength, parts.seq_len);
   reader.String("precision", parts.precision);
+  reader.String("optimizer", parts.optimizer);
+  if (double momentum = 0; reader.Find("momentum") != nullptr) {
+    reader.Number("momentum", momentum);
+    parts.momentum = momentum;
+  }
   reader.String("engine", parts.engine);
   if (double margin = 0; reader.Find("memory_margin") != nullptr) {
     reader.Number("memory_margin", margin);
@@ -132,7 +137,7 @@ absl::StatusOr<PredictionQuestion> ParsePredictionRequest(const Json& json) {
   const Json* cluster_field = reader.Find("cluster");
   const Json* plan_field = reader.Find("plan");
   if (reader.Find("precision") != nullptr && parts.precision.empty())
-    reader.Invalid(UnknownPrecision("") + ", or leave it out");
+    reader.Invalid(UnknownBase("") + ", or leave it out");
   AUTOCFG_RETURN_IF_ERROR(reader.Finish());
 
   AUTOCFG_ASSIGN_OR_RETURN(parts.model, ParseModel(*model_field));

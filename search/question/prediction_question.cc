@@ -30,6 +30,7 @@ absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts) {
                            ResolveDefaults(parts.engine, parts.precision,
                                            parts.measured ? DeviceTimes::kMeasured : DeviceTimes::kPredicted,
                                            question.cluster, question.notes));
+  AUTOCFG_RETURN_IF_ERROR(SetOptimizer(parts.optimizer, parts.momentum, question.workload));
   question.memory_margin = parts.memory_margin.value_or(DefaultMemoryMargin(question.cluster));
   if (const absl::Status status = CheckMemoryMargin(question.memory_margin); !status.ok())
     return base::InvalidArgument("request", std::string(status.message()));

@@ -25,6 +25,8 @@ struct QuestionParts {
   std::int64_t seq_len = 0;  // 0: the model's max_seq_len
   std::string engine = {};   // empty: ours
   std::string precision = {};
+  std::string optimizer = {};
+  std::optional<double> momentum = {};
   ParallelPlan plan = {};
   std::optional<double> memory_margin = {};  // empty: DefaultMemoryMargin
   bool measured = false;                     // the caller has op times of the cluster, which may be local
@@ -36,7 +38,7 @@ struct PredictionQuestion : PlannedRun {
 };
 
 // Fills in the defaults. InvalidArgument: a cluster that is this machine without op times ("cluster"), an
-// unknown precision ("request", option "precision"), or a memory margin that CheckMemoryMargin refuses
+// unknown precision ("request", option "precision") or optimizer (SetOptimizer), or a memory margin that CheckMemoryMargin refuses
 // ("request"). The rest is checked by Predictor::Create.
 absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts);
 

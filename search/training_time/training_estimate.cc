@@ -38,10 +38,9 @@ FailureEstimate EstimateFailures(const TrainingTerms& terms, double nodes, doubl
 
 }  // namespace
 
-double CheckpointBytes(const ModelSpec& model, const Precision& precision) {
-  const std::int64_t states = precision.master_weights ? 3 : 2;
+double CheckpointBytes(const ModelSpec& model, const Workload& workload) {
   return static_cast<double>(ParameterCount(model)) *
-         static_cast<double>(SizeOf(precision.parameters) + states * SizeOf(precision.optimizer));
+         (static_cast<double>(SizeOf(workload.precision.parameters)) + StateBytes(workload));
 }
 
 TrainingEstimate EstimateTraining(const TrainingTerms& terms, const Problem& problem, double step_time_s) {
@@ -65,8 +64,8 @@ TrainingEstimate EstimateTraining(const TrainingTerms& terms, const Problem& pro
         hours_of(kBillion / step_tokens * step_time_s) * *terms.price_per_gpu_hour;
   }
   if (!terms.node_mtbf_s) return estimate;
-  FailureEstimate& failures = estimate.failures.emplace(EstimateFailures(
-      terms, NodeCount(problem.cluster), CheckpointBytes(problem.model, workload.precision), seconds));
+  FailureEstimate& failures = estimate.failures.emplace(
+      EstimateFailures(terms, NodeCount(problem.cluster), CheckpointBytes(problem.model, workload), seconds));
   if (!failures.progresses || !seconds) return estimate;
   failures.days = *estimate.days * failures.slowdown;
   failures.gpu_hours = *estimate.gpu_hours * failures.slowdown;

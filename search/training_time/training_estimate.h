@@ -54,7 +54,7 @@ struct TrainingEstimate {
 
 // Returns the bytes of a checkpoint: all parameters in their type, and the optimizer's states (moments, and
 // the master weights where the precision has them).
-double CheckpointBytes(const ModelSpec& model, const Precision& precision);
+double CheckpointBytes(const ModelSpec& model, const Workload& workload);
 
 // Requires terms above zero, step_time_s > 0 and a valid problem.
 TrainingEstimate EstimateTraining(const TrainingTerms& terms, const Problem& problem, double step_time_s);

@@ -51,6 +51,8 @@ absl::StatusOr<PlanPrediction> AnswerRequest(const v1::PredictRequest& message, 
   parts.global_batch = message.workload().global_batch();
   parts.seq_len = message.workload().seq_len();
   parts.precision = message.workload().precision();
+  parts.optimizer = message.workload().optimizer().name();
+  parts.momentum = message.workload().optimizer().momentum();
   AUTOCFG_ASSIGN_OR_RETURN(parts.plan, FromProto(message.plan()));
   if (message.has_memory_margin()) parts.memory_margin = message.memory_margin();
   AUTOCFG_ASSIGN_OR_RETURN(const auto question, MakePredictionQuestion(std::move(parts)));

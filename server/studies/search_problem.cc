@@ -139,19 +139,9 @@ absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
         "its devices are GPUs, which device cpu cannot measure; use device cuda, predict_only "
         "or device paced");
   }
-  const std::string_view name = Name(problem.workload.precision);
-  if (on_gpus && name == "fp64")
-    return base::InvalidArgument("spec.workload.precision",
-                                 "fp64 is for CPUs only; on a GPU use bf16 or fp32");
-  if (on_gpus && (name == "fp16" || name == "fp8")) {
-    return base::Unimplemented("spec.workload.precision",
-                               fmt::format("{} on a GPU is not supported yet; use bf16 or fp32", name));
-  }
-  if (!on_gpus && name != "fp32" && name != "fp64") {
-    return base::Unimplemented("spec.workload.precision",
-                               fmt::format("{} on the CPU is not supported yet; use fp32 or fp64", name));
-  }
-  return absl::OkStatus();
+  return base::WithSubject(
+      "spec.workload.precision",
+      CheckRuns(on_gpus ? DeviceKind::kCuda : DeviceKind::kCpu, problem.workload.precision));
 }
 
 // Checks that the study's own figures are there, without which it would end with a wrong answer.
@@ -206,6 +196,10 @@ absl::Status CheckEvidence(const SearchProblem& problem) {
   if (problem.options.predict_only && !cluster.local) {
     return CheckLimits(problem, kMostPredictedRanks, kMostPredictedSequences, "searched");
   }
+  if (const absl::Status runs = CheckEngineRuns(problem.workload.optimizer); !runs.ok())
+    return base::WithSubject("spec.workload.optimizer", runs);
+  if (const absl::Status runs = CheckEngineRuns(problem.workload.precision); !runs.ok())
+    return base::WithSubject("spec.workload.precision", runs);
   if (IsEmulated(problem.device)) {
     AUTOCFG_RETURN_IF_ERROR(CheckLimits(problem, kMostPacedRanks, kMostSequences, "emulated"));
     if (RankCount(cluster) * problem.workload.global_batch > kMostPacedMicrobatches) {
@@ -252,7 +246,7 @@ absl::Status ReadClusterAndWorkload(const v1::SearchSpec& spec, SearchProblem& p
   if (!precision.ok()) return In("workload", precision.status());
   v1::Workload message = spec.workload();
   if (message.seq_len() == 0) message.set_seq_len(problem.model.max_seq_len);
-  message.set_precision(std::string(Name(*precision)));
+  message.set_precision(PrecisionText(*precision));
   auto workload = FromProto(message);
   if (!workload.ok()) return In("workload", workload.status());
   problem.workload = *std::move(workload);

@@ -32,4 +32,11 @@ inline OpsUnderTest GpuBF16() {
   return {"cuda_bf16", DType::kBF16, CreateFirstGpu, cuda::CreateCudaOps, 1e-5};
 }
 
+inline OpsUnderTest GpuBF16WithBf16Gradients() {
+  OpsUnderTest ops = GpuBF16();
+  ops.name = "cuda_bf16_gradients";
+  ops.gradients = DType::kBF16;
+  return ops;
+}
+
 }  // namespace autocfg

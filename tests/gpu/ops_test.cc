@@ -12,7 +12,7 @@ namespace {
 
 std::vector<OpsUnderTest> OpsImplementations() {
   if (!WhyNoGpu().empty()) return {};
-  return {GpuF32(), GpuBF16()};
+  return {GpuF32(), GpuBF16(), GpuBF16WithBf16Gradients()};
 }
 
 TEST(Gpu, IsThere) {

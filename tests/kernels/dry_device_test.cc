@@ -89,10 +89,11 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->Fill(qkv, 0, s);
   ops->SumOfSquares(std::array{Make({7}, DType::kF32), Make({2, 4}, DType::kF32)}, one, s);
   ops->SumOfSquares({}, one, s);  // an empty list is no op
-  ops->AdamW(std::array{AdamWTensor{table, table, {}, table, table, 0.1}, AdamWTensor{w, w, {}, w, w}}, {},
-             s);
-  ops->AdamW(std::array{AdamWTensor{table, table, table, table, table}}, {}, s);
+  ops->AdamW(std::array{UpdatedTensor{table, table, {}, table, table, 0.1}, UpdatedTensor{w, w, {}, w, w}},
+             {}, s);
+  ops->AdamW(std::array{UpdatedTensor{table, table, table, table, table}}, {}, s);
   ops->AdamW({}, {}, s);
+  ops->Sgd(std::array{UpdatedTensor{w, w, {}, w}}, {}, s);
 
   OpDesc matmul = Desc(OpKind::kMatmul, {6, 4, 5, 0});
   matmul.transpose_b = true;
@@ -126,8 +127,12 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   windowed.softcap = true;
   OpDesc capped = Desc(OpKind::kCrossEntropyForward, {6, 9});
   capped.softcap = true;
+  OpDesc update = Desc(OpKind::kAdamW, {40});
+  update.moments = update.dtype;
   OpDesc master = Desc(OpKind::kAdamW, {36});
-  master.master_weights = true;
+  master.moments = master.master = master.dtype;
+  OpDesc sgd = Desc(OpKind::kSgd, {4});
+  sgd.moments = sgd.dtype;
   EXPECT_THAT(
       log.ops(),
       testing::ElementsAre(
@@ -153,8 +158,7 @@ TEST(DryOps, RecordsEveryOpInOrder) {
           Desc(OpKind::kCrossEntropy, {6, 9}), Desc(OpKind::kCrossEntropyForward, {6, 9}), capped,
           Desc(OpKind::kCrossEntropyRescale, {6}), Desc(OpKind::kCrossEntropyLoss, {6, 0, 0, 0}),
           Desc(OpKind::kCrossEntropyBackward, {6, 9, 0, 0}), Desc(OpKind::kFill, {360}),
-          Desc(OpKind::kSumOfSquares, {15, 0, 0, 0}, DType::kF32), Desc(OpKind::kAdamW, {40, 0, 0, 0}),
-          master));
+          Desc(OpKind::kSumOfSquares, {15, 0, 0, 0}, DType::kF32), update, master, sgd));
   std::set<OpKind> kinds;
   for (const OpDesc& op : log.ops()) kinds.insert(op.kind);
   for (int i = 0; i < kOpKindCount; ++i) {
@@ -205,15 +209,23 @@ TEST(DryOps, AcceptsMixedPrecision) {
                std::invalid_argument)
       << "probabilities in another type";
   const Tensor& g = weight_gradient;
-  ops->AdamW(std::array{AdamWTensor{half({3, 4}), g, g, g, g}}, {}, *stream);
+  ops->AdamW(std::array{UpdatedTensor{half({3, 4}), g, g, g, g}}, {}, *stream);
   ASSERT_EQ(log.ops().size(), 10u);
-  EXPECT_TRUE(log.ops().back().master_weights);
+  EXPECT_EQ(log.ops().back().moments, DType::kF32);
+  EXPECT_EQ(log.ops().back().master, DType::kF32);
   EXPECT_EQ(log.ops().back().dtype, DType::kBF16);
   EXPECT_THROW(ops->RmsNormForward(half({6, 4}), half({4}), 1e-5, half({6, 4}), half({6}), *stream),
                std::invalid_argument);
-  EXPECT_THROW(ops->AdamW(std::array{AdamWTensor{half({3, 4}), g, half({3, 4}), g, g}}, {}, *stream),
+  ops->AdamW(std::array{UpdatedTensor{half({3, 4}), half({3, 4}), half({3, 4}), half({3, 4}), half({3, 4})}},
+             {}, *stream);
+  EXPECT_EQ(log.ops().back().gradients, DType::kBF16);
+  EXPECT_EQ(log.ops().back().moments, DType::kBF16);
+  EXPECT_EQ(log.ops().back().master, DType::kBF16);
+  ops->Sgd(std::array{UpdatedTensor{half({3, 4}), g}}, {}, *stream);
+  EXPECT_EQ(log.ops().back(), (OpDesc{.kind = OpKind::kSgd, .dtype = DType::kBF16, .dims = {12}}));
+  EXPECT_THROW(ops->AdamW(std::array{UpdatedTensor{half({3, 4}), g, g, g, half({3, 4})}}, {}, *stream),
                std::invalid_argument)
-      << "a master copy in the compute type";
+      << "moments of two types";
   EXPECT_THROW(ops->LayerNormForward(half({6, 4}), half({4}), half({4}), 1e-5, half({6, 4}), half({6}),
                                      half({6}), *stream),
                std::invalid_argument);

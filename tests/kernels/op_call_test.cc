@@ -69,7 +69,7 @@ struct TableCall {
     for (const Operand& operand : OperandsOf(op)) {
       Tensor& t = tensors.emplace_back();
       if (!operand.IsIn(op)) continue;
-      t.dtype = TypeInStep(operand.kind, op.dtype);
+      t.dtype = TypeInStep(operand.kind, op);
       for (const char letter : operand.shape)
         t.shape[static_cast<std::size_t>(t.rank++)] = Extent(op, letter);
     }
@@ -87,13 +87,13 @@ struct TableCall {
     const RotaryFrequencies frequencies{1};
     call.args.frequencies = &frequencies;
     for (std::size_t i = 0; i < tensors.size(); ++i) call.operands[i] = &tensors[i];
-    AdamWTensor updated;
-    AdamWParams params;
+    UpdatedTensor updated;
+    UpdateParams params;
     if (op.kind == OpKind::kSumOfSquares) call.summed = {tensors.data(), 1};
-    if (op.kind == OpKind::kAdamW) {
-      updated = {tensors[0], tensors[1], tensors[2], tensors[3], tensors[4]};
+    if (UpdatesParameters(op.kind)) {
+      updated = {tensors[0], tensors[1], tensors[2], tensors[3], tensors.size() > 4 ? tensors[4] : Tensor{}};
       call.updated = {&updated, 1};
-      call.adamw = &params;
+      call.params = &params;
     }
     ops.Issue(call, stream);
   }
@@ -161,7 +161,7 @@ TEST_F(OpCallTest, OperandsOfOtherTypesAreRefused) {
   for (const OpDesc& op : EveryOp()) {
     const TableCall good(op);
     const std::span<const Operand> operands = OperandsOf(op);
-    std::array<int, 6> of_kind{};
+    std::array<int, 8> of_kind{};
     for (const Operand& operand : operands) of_kind.at(static_cast<std::size_t>(operand.kind)) += 1;
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const OperandKind kind = operands[i].kind;
@@ -388,12 +388,12 @@ TEST_F(OpCallTest, TensorsOfAListAreAlike) {
   EXPECT_NO_THROW(sum({})());
   Refused(sum({T({2, 3}), Ids(2)}), "sum_of_squares");
   Refused(sum({T({2, 3}), T({2, 3}, DType::kBF16)}), "sum_of_squares");
-  const auto update = [&](const std::vector<AdamWTensor>& list) {
+  const auto update = [&](const std::vector<UpdatedTensor>& list) {
     return [=, this] { ops_.AdamW(list, {}, s_); };
   };
   const auto clipped_by = [&](const Tensor& squared_norm) {
     return [=, this] {
-      ops_.AdamW(std::array{AdamWTensor{T({5}), T({5}), {}, T({5}), T({5})}},
+      ops_.AdamW(std::array{UpdatedTensor{T({5}), T({5}), {}, T({5}), T({5})}},
                  {.clip_norm = 1, .squared_norm = squared_norm}, s_);
     };
   };
@@ -402,7 +402,7 @@ TEST_F(OpCallTest, TensorsOfAListAreAlike) {
   Refused(clipped_by(T({2}, DType::kF64)), "adamw");
   Refused(clipped_by(Ids(1)), "adamw");
   const auto good = [&](std::initializer_list<std::int64_t> shape) {
-    return AdamWTensor{T(shape), T(shape), {}, T(shape), T(shape)};
+    return UpdatedTensor{T(shape), T(shape), {}, T(shape), T(shape)};
   };
   EXPECT_NO_THROW(update({good({2, 3}), good({5})})());
   EXPECT_NO_THROW(update({})());

@@ -144,7 +144,7 @@ std::string Describe(const TrainConfig& c) {
       "{} {} layers={} heads={}/{} batch={} seq={}: tp={} pp={} dp={} mbs={} schedule={} vpp={} "
       "recompute={}:{} attention={} sp={} scatter_gather={} p2p_overlap={} zero={} dp_shard={} "
       "tp_overlap={} grad_overlap={} param_overlap={}",
-      c.model.name, Name(c.workload.precision), c.model.layers, c.model.heads, c.model.kv_heads,
+      c.model.name, PrecisionText(c.workload.precision), c.model.layers, c.model.heads, c.model.kv_heads,
       c.workload.global_batch, c.workload.seq_len, p.tp, p.pp, p.dp, p.micro_batch,
       static_cast<int>(p.schedule), p.virtual_stages, static_cast<int>(p.recompute), p.recompute_layers,
       Name(p.attention), p.sequence_parallel, p.scatter_gather, p.p2p_overlap, p.zero_stage, p.dp_shard,
@@ -174,7 +174,8 @@ const std::vector<Case>& Cases() {
 const TrainedRun& CachedOneRank(const TrainConfig& c) {
   using Key = std::tuple<std::string, std::int64_t, std::int64_t, std::uint64_t, std::string_view>;
   static auto& runs = *new std::map<Key, TrainedRun>();
-  const Key key{c.model.name, c.model.layers, c.workload.global_batch, c.seed, Name(c.workload.precision)};
+  const Key key{c.model.name, c.model.layers, c.workload.global_batch, c.seed,
+                PrecisionText(c.workload.precision)};
   const auto found = runs.find(key);
   return found != runs.end() ? found->second : runs.emplace(key, OneRank(c)).first->second;
 }

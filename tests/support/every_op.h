@@ -53,7 +53,10 @@ inline std::vector<OpDesc> EveryComputeOp(DType type) {
     const bool of_statistics =
         op.kind == OpKind::kCrossEntropyRescale || op.kind == OpKind::kCrossEntropyLoss;
     if (of_statistics && type != DType::kF64) op.dtype = DType::kF32;
-    op.master_weights = op.kind == OpKind::kAdamW && SizeOf(type) < 4;
+    if (UpdatesParameters(op.kind)) {
+      op.moments = GradientType(type);
+      if (SizeOf(type) < 4) op.master = DType::kF32;
+    }
     if (HasActivation(op)) {
       add_activations(op, true);
     } else if (op.kind != OpKind::kMatmul) {

@@ -191,7 +191,7 @@ class RemoteOps final : public Ops {
       late->call.operands[i] = &late->operands[i];
     }
     for (const Tensor& tensor : call.summed) late->summed.push_back(real(tensor));
-    for (const AdamWTensor& t : call.updated)
+    for (const UpdatedTensor& t : call.updated)
       late->updated.push_back(
           {real(t.param), real(t.grad), real(t.master), real(t.m), real(t.v), t.weight_decay});
     if (call.args.frequencies != nullptr) {
@@ -200,10 +200,10 @@ class RemoteOps final : public Ops {
     }
     late->call.summed = late->summed;
     late->call.updated = late->updated;
-    if (call.adamw != nullptr) {
-      late->adamw = *call.adamw;
-      late->adamw.squared_norm = real(call.adamw->squared_norm);
-      late->call.adamw = &late->adamw;
+    if (call.params != nullptr) {
+      late->params = *call.params;
+      late->params.squared_norm = real(call.params->squared_norm);
+      late->call.params = &late->params;
     }
     RemoteStream::Of(stream).Push([this, late] {
       Now now;
@@ -230,8 +230,8 @@ class RemoteOps final : public Ops {
     OpCall call;
     std::array<Tensor, OpCall::kMostOperands> operands{};
     std::vector<Tensor> summed{};
-    std::vector<AdamWTensor> updated{};
-    AdamWParams adamw{};
+    std::vector<UpdatedTensor> updated{};
+    UpdateParams params{};
     RotaryFrequencies frequencies{};
   };
 

@@ -152,7 +152,7 @@ void ExpectAsPredicted(const TrainConfig& c, std::int64_t rank, std::set<OpKind>
 
 std::string Describe(const TrainConfig& c) {
   return fmt::format("{} {} layers={} hidden={} heads={}/{}x{} ffn={} {} {} {} bias={}{}{} tied={}",
-                     PlanText(c.plan), Name(c.workload.precision), c.model.layers, c.model.hidden,
+                     PlanText(c.plan), PrecisionText(c.workload.precision), c.model.layers, c.model.hidden,
                      c.model.heads, c.model.kv_heads, c.model.head_dim, c.model.ffn_hidden,
                      Name(c.model.activation), Name(c.model.norm), Name(c.model.position), c.model.qkv_bias,
                      c.model.attention_out_bias, c.model.mlp_bias, c.model.tied_embeddings);

@@ -71,9 +71,9 @@ TEST(UpdateParameters, FollowsAdamWWithDecayOnMatricesOnly) {
       }
     }
     *SquaredNormScalar(layout.workspace()).As<double>() = norm * norm;
-    AdamWParams params = StepParams(options, lr, step);
+    UpdateParams params = StepParams(options, {}, lr, step);
     SetClipping(1.5, layout, params);
-    UpdateParameters(run, layout, params, options.weight_decay);
+    UpdateParameters(run, layout, OptimizerKind::kAdamW, params, options.weight_decay);
     for (std::size_t i = 0; i < want.size(); ++i) {
       const std::vector<double> got = test::ToDoubles(layout.parameter_tensors()[i].value);
       for (std::size_t k = 0; k < got.size(); ++k) {

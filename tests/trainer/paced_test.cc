@@ -296,11 +296,15 @@ DataRun RandomDataRun(std::mt19937_64& random) {
 // time is predicted: a part with less padding has more elements.
 double UnevenSeconds(const DataRun& run, const OpTimeModel& times) {
   double seconds = 0;
-  for (const OpKind kind : {OpKind::kSumOfSquares, OpKind::kAdamW}) {
+  for (const bool update : {false, true}) {
     double most_s = 0;
     for (std::int64_t rank = 0; rank < run.plan.pp; ++rank) {
       const auto of = [&](std::int64_t data) {
-        return times.Seconds(ParameterOp(run, rank, kind, {0, data}), run.plan);
+        if (!update) return times.Seconds(GradientNormOp(run, rank, {0, data}), run.plan);
+        double sum_s = 0;
+        for (const RepeatedOp& op : RankOps(run, rank, ActionKind::kOptimizer, {0, data}))
+          sum_s += static_cast<double>(op.times) * times.Seconds(op.op, run.plan);
+        return sum_s;
       };
       for (std::int64_t data = 1; data < StateShards(run.plan); ++data)
         most_s = std::max(most_s, of(data) - of(0));

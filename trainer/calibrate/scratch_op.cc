@@ -74,16 +74,17 @@ ScratchOp::ScratchOp(const OpDesc& op, Device& device, Ops& ops, Stream& stream)
 }
 
 void ScratchOp::Run() {
-  AdamWParams adamw;
-  adamw.lr = 1e-4;
-  AdamWTensor updated;
+  UpdateParams params;
+  params.lr = 1e-4;
+  UpdatedTensor updated;
   OpCall call{.desc = op_, .args = ArgsOf(op_)};
   for (std::size_t i = 0; i < tensors_.size(); ++i) call.operands[i] = &tensors_[i];
   if (op_.kind == OpKind::kSumOfSquares) call.summed = {tensors_.data(), 1};
-  if (op_.kind == OpKind::kAdamW) {
-    updated = {tensors_[0], tensors_[1], tensors_[2], tensors_[3], tensors_[4], 0.1};
+  if (UpdatesParameters(op_.kind)) {
+    const Tensor v = op_.kind == OpKind::kAdamW ? tensors_[4] : Tensor{};
+    updated = {tensors_[0], tensors_[1], tensors_[2], tensors_[3], v, 0.1};
     call.updated = {&updated, 1};
-    call.adamw = &adamw;
+    call.params = &params;
   }
   ops_.Issue(call, stream_);
   if (++turn_ == copies_.size()) turn_ = 0;
@@ -103,7 +104,7 @@ void ScratchOp::Reserve() {
     if (!operands[i].IsIn(op_)) continue;
     std::vector<std::int64_t> shape;
     for (const char letter : operands[i].shape) shape.push_back(Extent(op_, letter));
-    slot.first = arena_.Reserve(Region::kWorkspace, TypeInStep(operands[i].kind, op_.dtype), shape);
+    slot.first = arena_.Reserve(Region::kWorkspace, TypeInStep(operands[i].kind, op_), shape);
     if (contents[i].found == Found::kInMemory) memory_bytes_ += slot.first.tensor.Bytes();
   }
   // As many elements of the table as the op finds by its ids.
@@ -243,6 +244,7 @@ std::vector<ScratchOp::Contents> ScratchOp::ContentsOf(const OpDesc& op) {
     case OpKind::kFill: return {state};
     case OpKind::kSumOfSquares: return {state, {0, 0}};
     case OpKind::kAdamW: return {state, small, state, small, near_one};
+    case OpKind::kSgd: return {state, small, state, small};
     case kFirstCommunication ... kLastCommunication:
       return {{0.5, 0.5, Found::kInCache}};  // a message was just written
   }

@@ -167,6 +167,7 @@ std::string_view StoredTypeName(DType dtype) {
     case DType::kBF16: return "BF16";
     case DType::kF16: return "F16";
     case DType::kI32: return "I32";
+    case DType::kI8: return "I8";
   }
   return "";
 }

@@ -200,8 +200,10 @@ std::vector<StoredPiece> StoredPieces(const SafetensorsFile& file) {
     for (const StateKind kind : kStateKinds) {
       const std::string name = StoredName(piece.parameter, kind, piece.range);
       const auto tensor = file.tensors().find(name);
-      if (tensor == file.tensors().end())
+      if (tensor == file.tensors().end()) {
+        if (kind != StateKind::kWeight) continue;
         throw BadInput(fmt::format("{} lacks tensor {}", file.path(), name));
+      }
       if (tensor->second.shape != std::vector{piece.range.count})
         throw BadInput(fmt::format("tensor {} of {} is not of its piece's size", name, file.path()));
     }

@@ -28,7 +28,8 @@ std::string_view Name(StateKind kind);
 struct OwnedPiece {
   std::size_t parameter = 0;  // index in MemoryLayout::parameters
   ElementRange range;
-  std::array<Tensor, kStateKinds.size()> states;  // flat, `count` elements each; by StateKind
+  // Flat, `count` elements each; by StateKind. Moments that the optimizer does not have are absent.
+  std::array<Tensor, kStateKinds.size()> states;
 };
 
 // Returns the pieces that this rank writes. Over all ranks, each element of the model is in exactly one.
@@ -59,7 +60,8 @@ std::string StoredName(const Parameter& parameter, StateKind kind, ElementRange 
 std::map<std::string, std::string> MetadataOf(const std::vector<OwnedPiece>& pieces,
                                               const std::vector<Parameter>& parameters);
 // Returns the pieces of a file, in the order of their writing. Throws BadInput, which names the file, if they
-// are not consistent with themselves and the file's tensors.
+// are not consistent with themselves and the file's tensors. Pieces of optimizers differ in their moments: who
+// reads one that is absent refuses the file.
 std::vector<StoredPiece> StoredPieces(const SafetensorsFile& file);
 
 // Elements that are contiguous in a stored piece and in a target.

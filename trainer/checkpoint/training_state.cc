@@ -37,15 +37,17 @@ RankExchange::Record WriteOwnFile(const std::string& path, const std::vector<Own
   std::vector<TensorToStore> tensors;
   for (const OwnedPiece& piece : pieces) {
     for (const StateKind kind : kStateKinds) {
-      tensors.push_back({StoredName(parameters.at(piece.parameter), kind, piece.range),
-                         piece.states[static_cast<std::size_t>(kind)].dtype,
-                         {piece.range.count}});
+      const Tensor& state = piece.states[static_cast<std::size_t>(kind)];
+      if (!state.IsPresent()) continue;
+      tensors.push_back(
+          {StoredName(parameters.at(piece.parameter), kind, piece.range), state.dtype, {piece.range.count}});
     }
   }
   SafetensorsWriter file(path, tensors, MetadataOf(pieces, parameters));
   std::vector<char> buffer(kBufferBytes);
   for (const OwnedPiece& piece : pieces) {
     for (const Tensor& state : piece.states) {
+      if (!state.IsPresent()) continue;
       for (std::int64_t done = 0; done < state.Bytes();) {
         const std::int64_t bytes = std::min(kBufferBytes, state.Bytes() - done);
         rank.device.CopyToHost(buffer.data(), state.As<char>() + done, bytes, rank.stream);
@@ -136,7 +138,10 @@ class Restore {
                                  fmt::join(piece.parameter.global_shape, ", "),
                                  fmt::join(wanted.global_shape, ", ")));
     }
-    const StoredTensor& stored = file.tensors().at(StoredName(piece.parameter, target.kind, piece.range));
+    const std::string name = StoredName(piece.parameter, target.kind, piece.range);
+    const auto found = file.tensors().find(name);
+    if (found == file.tensors().end()) throw BadInput(fmt::format("{} lacks tensor {}", file.path(), name));
+    const StoredTensor& stored = found->second;
     const bool rounds = stored.dtype == StoredTypeName(DType::kF32) && SizeOf(target.tensor.dtype) < 4;
     if (!rounds && stored.dtype != StoredTypeName(target.tensor.dtype)) {
       throw BadInput(fmt::format("{} of {} has type {}; this run needs {}", wanted.name, file.path(),

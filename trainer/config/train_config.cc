@@ -89,8 +89,10 @@ void CheckRecording(const TrainConfig& c) {
 TrainConfig ParseTrainSpec(const v1::TrainSpec& spec) {
   TrainConfig c;
   c.workload = ValueOrThrow(FromProto(spec.workload()));
-  if (c.workload.precision.fp8_products)
-    throw NotSupported("precision fp8 is predicted, not run; use bf16 or another one");
+  if (const absl::Status runs = CheckEngineRuns(c.workload.precision); !runs.ok())
+    throw NotSupported("precision: " + std::string(runs.message()));
+  if (const absl::Status runs = CheckEngineRuns(c.workload.optimizer); !runs.ok())
+    throw NotSupported("optimizer: " + std::string(runs.message()));
   c.model = ValueOrThrow(FromProto(spec.model()));
   FillDefaults(c.model, c.workload.seq_len);
   c.plan = ValueOrThrow(FromProto(spec.plan()));

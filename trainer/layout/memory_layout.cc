@@ -46,9 +46,10 @@ MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, A
   }
   AddUnits(Region::kParameters, precision.parameters, kValues, ShardsParameters(shape.plan));
   AddUnits(Region::kGradients, precision.gradients, kGradients, ShardsGradients(shape.plan));
-  if (precision.master_weights) AddStates(precision.optimizer, &ParameterTensors::master);
-  AddStates(precision.optimizer, &ParameterTensors::m);
-  AddStates(precision.optimizer, &ParameterTensors::v);
+  if (precision.master) AddStates(*precision.master, &ParameterTensors::master);
+  const int moments = MomentCount(shape.workload.optimizer);
+  if (moments > 0) AddStates(precision.moments, &ParameterTensors::m);
+  if (moments > 1) AddStates(precision.moments, &ParameterTensors::v);
   for (std::size_t c = 0; c < slots_.size(); ++c) {
     const std::int64_t before = arena.ReservedBytes(Region::kActivations);
     slots_[c].resize(static_cast<std::size_t>(slots[c]));

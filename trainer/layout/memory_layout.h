@@ -38,7 +38,7 @@ struct ParameterTensors {
   // Of those elements, flat; absent if there are none.
   Tensor own_value, own_grad;
   Tensor master;  // absent also if the precision has no master weights
-  Tensor m, v;
+  Tensor m, v;    // moments; absent if the optimizer does not have them
   // The elements that the rank keeps from step to step: all of them unless parameters are sharded.
   ElementRange kept;
   Tensor kept_value;  // flat

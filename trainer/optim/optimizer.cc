@@ -16,9 +16,11 @@ double LearningRate(const LrSchedule& s, std::int64_t step) {
   return s.min_lr + 0.5 * (s.lr - s.min_lr) * (1.0 + std::cos(std::numbers::pi * progress));
 }
 
-AdamWParams StepParams(const AdamWOptions& options, double lr, std::int64_t step) {
-  AdamWParams p;
+UpdateParams StepParams(const AdamWOptions& options, const Optimizer& optimizer, double lr,
+                        std::int64_t step) {
+  UpdateParams p;
   p.lr = lr;
+  p.momentum = optimizer.momentum;
   p.beta1 = options.beta1;
   p.beta2 = options.beta2;
   p.eps = options.eps;
@@ -38,14 +40,14 @@ void AddSquaredNorm(const Execution& run, const RankShape& shape, const MemoryLa
   run.ops.SumOfSquares(counted, SquaredNormScalar(layout.workspace()), run.stream);
 }
 
-void SetClipping(double clip_norm, const MemoryLayout& layout, AdamWParams& params) {
+void SetClipping(double clip_norm, const MemoryLayout& layout, UpdateParams& params) {
   params.clip_norm = clip_norm;
   params.squared_norm = clip_norm == 0 ? Tensor{} : SquaredNormScalar(layout.workspace());
 }
 
-void UpdateParameters(const Execution& run, const MemoryLayout& layout, const AdamWParams& params,
-                      double weight_decay) {
-  std::vector<AdamWTensor> tensors;
+void UpdateParameters(const Execution& run, const MemoryLayout& layout, OptimizerKind kind,
+                      const UpdateParams& params, double weight_decay) {
+  std::vector<UpdatedTensor> tensors;
   tensors.reserve(layout.parameters().size());
   for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
     const ParameterTensors& t = layout.parameter_tensors()[i];
@@ -53,7 +55,7 @@ void UpdateParameters(const Execution& run, const MemoryLayout& layout, const Ad
     tensors.push_back(
         {t.own_value, t.own_grad, t.master, t.m, t.v, layout.parameters()[i].decays() ? weight_decay : 0});
   }
-  if (tensors.empty()) return;
+  if (kind == OptimizerKind::kSgd) return run.ops.Sgd(tensors, params, run.stream);
   run.ops.AdamW(tensors, params, run.stream);
 }
 

@@ -1,5 +1,5 @@
-// The optimizer of a rank: the learning rate of a step, gradient clipping by the global L2 norm, and AdamW
-// (Loshchilov & Hutter 2019). One rank, one thread.
+// The optimizer of a rank: the learning rate of a step, gradient clipping by the global L2 norm, and the
+// update, AdamW or SGD (Ops). One rank, one thread.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,12 @@ struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;  // only for parameters of two or more dims
+  double weight_decay = 0.1;  // of SGD too; only for parameters of two or more dims
 };
 
 // Returns the parameters of a step, without clipping. `step` counts from 0.
-AdamWParams StepParams(const AdamWOptions& options, double lr, std::int64_t step);
+UpdateParams StepParams(const AdamWOptions& options, const Optimizer& optimizer, double lr,
+                        std::int64_t step);
 
 // Adds the squares of the gradients that this rank counts to the layout's squared-norm scalar, so that every
 // parameter of the model counts once over all ranks. Adds nothing on replicas of its states but the first.
@@ -41,12 +42,11 @@ void AddSquaredNorm(const Execution& run, const RankShape& shape, const MemoryLa
 
 // Makes the update clip by the norm whose square the layout's scalar holds when the update runs. Disables
 // clipping if clip_norm is 0.
-void SetClipping(double clip_norm, const MemoryLayout& layout, AdamWParams& params);
+void SetClipping(double clip_norm, const MemoryLayout& layout, UpdateParams& params);
 
 // Updates the parameters whose states this rank has, their moments, and their master copies if the precision
-// has them.
-// `weight_decay` applies to parameters that decay.
-void UpdateParameters(const Execution& run, const MemoryLayout& layout, const AdamWParams& params,
-                      double weight_decay);
+// has them. `weight_decay` applies to parameters that decay.
+void UpdateParameters(const Execution& run, const MemoryLayout& layout, OptimizerKind kind,
+                      const UpdateParams& params, double weight_decay);
 
 }  // namespace autocfg::trainer

@@ -45,8 +45,8 @@ void CheckPrecision(const Precision& precision, const Device& device) {
   for (const std::string_view name : {"bf16", "fp16", "fp32", "fp64"}) {
     if (device.ComputesIn(ParsePrecision(name)->compute)) names.push_back(name);
   }
-  throw NotSupported(fmt::format("precision {} is not supported yet on this device; use {}", Name(precision),
-                                 fmt::join(names, " or ")));
+  throw NotSupported(fmt::format("precision {} is not supported yet on this device; use {}",
+                                 BaseName(precision), fmt::join(names, " or ")));
 }
 
 Region LargestRegion(const Arena& arena) {
@@ -169,9 +169,10 @@ StepResult RankTrainer::Step() {
   if (backend_.log != nullptr) backend_.log->Clear();
   const std::int64_t step = step_++;
   const StepResult result = runner_->RunStep(step, [&] {
-    AdamWParams params = StepParams(config_.adamw, LearningRate(config_.lr, step), step);
+    const Optimizer& optimizer = config_.workload.optimizer;
+    UpdateParams params = StepParams(config_.adamw, optimizer, LearningRate(config_.lr, step), step);
     SetClipping(config_.clip_norm, *layout_, params);
-    UpdateParameters(*run_, *layout_, params, config_.adamw.weight_decay);
+    UpdateParameters(*run_, *layout_, optimizer.kind, params, config_.adamw.weight_decay);
   });
   backend_.ops->ReleaseSpare();  // the step's work is done
   return result;

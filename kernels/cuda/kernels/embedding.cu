@@ -61,16 +61,16 @@ __device__ void SumRun(const std::uint64_t* sorted, std::int64_t first, std::int
 
 // One block per sorted token. The block at the start of a run of at most kLong tokens of one row sums the
 // run.
-template <typename T, int N>
+template <typename T, typename S, int N>
 __global__ void ShortRunKernel(std::int64_t tokens, const std::uint64_t* sorted, std::int64_t width,
-                               const T* dout, float* dtable) {
+                               const T* dout, S* dtable) {
   const std::int64_t first = blockIdx.x;
   const std::uint64_t key = sorted[first];
   if (key == kNoToken || (first > 0 && RowOf(sorted[first - 1]) == RowOf(key))) return;
   std::int64_t end = first + 1;
   while (end < tokens && end - first <= kLong && RowOf(sorted[end]) == RowOf(key)) ++end;
   if (end - first > kLong) return;
-  float* sums = dtable + RowOf(key) * width;
+  S* sums = dtable + RowOf(key) * width;
   for (std::int64_t column = std::int64_t{threadIdx.x} * N; column < width;
        column += std::int64_t{blockDim.x} * N) {
     float total[N] = {};
@@ -82,10 +82,10 @@ __global__ void ShortRunKernel(std::int64_t tokens, const std::uint64_t* sorted,
 // Block row x inspects sorted token x kLong. If that is the first multiple of kLong in a run of more than
 // kLong tokens, the block sums the run: each warp takes every eighth token, and each block one strip of
 // columns.
-template <typename T, int N>
+template <typename T, typename S, int N>
 __global__ void __launch_bounds__(kWarps* kWarp)
     LongRunKernel(std::int64_t tokens, const std::uint64_t* sorted, std::int64_t width, const T* dout,
-                  float* dtable) {
+                  S* dtable) {
   float* shared = reinterpret_cast<float*>(SharedMemory());  // [kWarps, kWarp, N]
   const std::int64_t at = std::int64_t{blockIdx.x} * kLong;
   const std::uint64_t key = sorted[at];
@@ -208,19 +208,19 @@ void EmbeddingForward(std::int64_t rows, std::int64_t width, std::int64_t vocab,
   });
 }
 
-template <typename T>
+template <typename T, typename S>
 void EmbeddingBackward(std::int64_t rows, std::int64_t width, std::int64_t vocab, std::int64_t start,
-                       const std::int32_t* tokens, const T* dout, float* dtable, Scratch& scratch,
+                       const std::int32_t* tokens, const T* dout, S* dtable, Scratch& scratch,
                        cudaStream_t stream) {
   std::uint64_t* sorted = scratch.Get<std::uint64_t>(SortedTokens(rows));
   SortTokens(rows, vocab, start, tokens, sorted, stream);
   WithPacks<T>(width, {dout, dtable}, [&]<int N>() {
     const unsigned columns = CeilDiv(width / N, kWarp);
     const unsigned threads = std::min(columns * kWarp, unsigned{kTileThreads});
-    Launch(ShortRunKernel<T, N>, {dim3(static_cast<unsigned>(rows)), dim3(threads)}, stream, rows, sorted,
+    Launch(ShortRunKernel<T, S, N>, {dim3(static_cast<unsigned>(rows)), dim3(threads)}, stream, rows, sorted,
            width, dout, dtable);
     if (rows <= kLong) return;
-    Launch(LongRunKernel<T, N>,
+    Launch(LongRunKernel<T, S, N>,
            {dim3(CeilDiv(rows, kLong), columns), dim3(kWarps * kWarp), kWarps * kWarp * N * sizeof(float)},
            stream, rows, sorted, width, dout, dtable);
   });
@@ -246,6 +246,8 @@ template void EmbeddingBackward(std::int64_t, std::int64_t, std::int64_t, std::i
                                 const float*, float*, Scratch&, cudaStream_t);
 template void EmbeddingBackward(std::int64_t, std::int64_t, std::int64_t, std::int64_t, const std::int32_t*,
                                 const __nv_bfloat16*, float*, Scratch&, cudaStream_t);
+template void EmbeddingBackward(std::int64_t, std::int64_t, std::int64_t, std::int64_t, const std::int32_t*,
+                                const __nv_bfloat16*, __nv_bfloat16*, Scratch&, cudaStream_t);
 template void Rope(const RopeShape&, const RotaryFrequencies&, bool, float*, cudaStream_t);
 template void Rope(const RopeShape&, const RotaryFrequencies&, bool, __nv_bfloat16*, cudaStream_t);
 

@@ -18,16 +18,15 @@ template <typename T>
 void EmbeddingForward(std::int64_t rows, std::int64_t width, std::int64_t vocab, std::int64_t start,
                       const std::int32_t* tokens, const T* table, T* out, cudaStream_t stream);
 
-// dtable[tokens[t] - start] += dout[t] for the tokens in the table, in float, in an order that depends only
-// on the tokens. Tokens are sorted by (row, position), and one block sums those of a row. For rows with more
-// than 64 tokens, one block per strip of columns does. No atomics.
-// Memory traffic: rows width sizeof(T) bytes, and 8 bytes per element of the rows that occur. The sort moves
-// 16 bytes per token and pass. 4096 tokens take 1 pass, 8192 take 3, and each further doubling adds one more
-// pass than the previous one (65536: 15). Scratch: 8 bytes per token, rounded up to a power of two. rows is
-// below 2^31.
-template <typename T>
+// dtable[tokens[t] - start] += dout[t] for the tokens in the table, in float and rounded to S, in an order
+// that depends only on the tokens. Tokens are sorted by (row, position), and one block sums those of a row.
+// For rows with more than 64 tokens, one block per strip of columns does. No atomics. Memory traffic: rows
+// width sizeof(T) bytes, and 8 bytes per element of the rows that occur. The sort moves 16 bytes per token
+// and pass. 4096 tokens take 1 pass, 8192 take 3, and each further doubling adds one more pass than the
+// previous one (65536: 15). Scratch: 8 bytes per token, rounded up to a power of two. rows is below 2^31.
+template <typename T, typename S>
 void EmbeddingBackward(std::int64_t rows, std::int64_t width, std::int64_t vocab, std::int64_t start,
-                       const std::int32_t* tokens, const T* dout, float* dtable, Scratch& scratch,
+                       const std::int32_t* tokens, const T* dout, S* dtable, Scratch& scratch,
                        cudaStream_t stream);
 
 struct RopeShape {

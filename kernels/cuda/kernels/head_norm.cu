@@ -132,9 +132,9 @@ void HeadNormForward(const HeadNormShape& shape, T* qkv, const T* gamma_q, const
   });
 }
 
-template <typename T>
+template <typename T, typename S>
 void HeadNormBackward(const HeadNormShape& shape, T* dqkv, const T* raw, const T* gamma_q, const T* gamma_k,
-                      const float* rstd, float* dgamma_q, float* dgamma_k, bool accumulate, Scratch& scratch,
+                      const float* rstd, S* dgamma_q, S* dgamma_k, bool accumulate, Scratch& scratch,
                       cudaStream_t stream) {
   if (shape.head_dim > kMostHeadDim)
     throw std::invalid_argument("norms of heads: the CUDA device supports head dimensions up to 256");
@@ -147,7 +147,7 @@ void HeadNormBackward(const HeadNormShape& shape, T* dqkv, const T* raw, const T
     float* partials = scratch.Get<float>(2 * blocks * shape.head_dim);
     Launch(kernel, {dim3(static_cast<unsigned>(blocks), 2), dim3(kHeadThreads), shared}, stream, shape, dqkv,
            raw, gamma_q, gamma_k, rstd, partials);
-    AddPartials(blocks, shape.head_dim, partials, {dgamma_q, dgamma_k}, accumulate, stream);
+    AddPartials<S>(blocks, shape.head_dim, partials, {dgamma_q, dgamma_k}, accumulate, stream);
   });
 }
 
@@ -160,5 +160,8 @@ template void HeadNormBackward(const HeadNormShape&, float*, const float*, const
 template void HeadNormBackward(const HeadNormShape&, __nv_bfloat16*, const __nv_bfloat16*,
                                const __nv_bfloat16*, const __nv_bfloat16*, const float*, float*, float*, bool,
                                Scratch&, cudaStream_t);
+template void HeadNormBackward(const HeadNormShape&, __nv_bfloat16*, const __nv_bfloat16*,
+                               const __nv_bfloat16*, const __nv_bfloat16*, const float*, __nv_bfloat16*,
+                               __nv_bfloat16*, bool, Scratch&, cudaStream_t);
 
 }  // namespace autocfg::cuda

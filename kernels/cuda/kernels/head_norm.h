@@ -27,9 +27,9 @@ void HeadNormForward(const HeadNormShape& shape, T* qkv, const T* gamma_q, const
 // Replaces those heads of dqkv by the gradient with respect to `raw`. dgamma_q, dgamma_k (=, or += if
 // `accumulate`), in an order that depends only on the shape and the GPU's model. Memory traffic as of the
 // forward. Throws std::invalid_argument if a head has more than 256 dims, as attention does.
-template <typename T>
+template <typename T, typename S>
 void HeadNormBackward(const HeadNormShape& shape, T* dqkv, const T* raw, const T* gamma_q, const T* gamma_k,
-                      const float* rstd, float* dgamma_q, float* dgamma_k, bool accumulate, Scratch& scratch,
+                      const float* rstd, S* dgamma_q, S* dgamma_k, bool accumulate, Scratch& scratch,
                       cudaStream_t stream);
 
 // The steps of RMS norms over all queries of a token and over all its keys; see Ops::QkSquares. A tensor
@@ -45,9 +45,9 @@ template <typename T>
 void QkProducts(const HeadNormShape& shape, const T* dqkv, const T* raw, const T* gamma_q, const T* gamma_k,
                 const float* rstd, float* products, cudaStream_t stream);
 // dgamma_q, dgamma_k (=, or += if `accumulate`).
-template <typename T>
+template <typename T, typename S>
 void QkNormBackward(const HeadNormShape& shape, std::int64_t ranks, T* dqkv, const T* raw, const T* gamma_q,
-                    const T* gamma_k, const float* rstd, const float* products, float* dgamma_q,
-                    float* dgamma_k, bool accumulate, Scratch& scratch, cudaStream_t stream);
+                    const T* gamma_k, const float* rstd, const float* products, S* dgamma_q, S* dgamma_k,
+                    bool accumulate, Scratch& scratch, cudaStream_t stream);
 
 }  // namespace autocfg::cuda

@@ -44,9 +44,10 @@ struct NormBackwardArguments {
 };
 
 // The gradients of the parameters: written, or added to. dbeta is null for RMSNorm.
+template <typename S>
 struct ParameterGradients {
-  float* dgamma;
-  float* dbeta;
+  S* dgamma;
+  S* dbeta;
   bool add;
 };
 
@@ -254,8 +255,8 @@ void StartForward(const NormForwardArguments<T>& a, unsigned threads, cudaStream
   Launch(ForwardKernel<T, N, kPacks, kWarpRow, kCentered>, {dim3(blocks), dim3(threads)}, stream, a);
 }
 
-template <typename T, int N, int kPacks, bool kCentered>
-void StartBackward(const NormBackwardArguments<T>& a, const ParameterGradients& to, Scratch& scratch,
+template <typename T, int N, int kPacks, bool kCentered, typename S>
+void StartBackward(const NormBackwardArguments<T>& a, const ParameterGradients<S>& to, Scratch& scratch,
                    cudaStream_t stream) {
   constexpr std::int64_t kFewestRows = 4;  // rows per block; its partial sums are as large as a row
   const auto kernel = BackwardKernel<T, N, kPacks, kCentered>;
@@ -267,7 +268,7 @@ void StartBackward(const NormBackwardArguments<T>& a, const ParameterGradients& 
   float* partials = scratch.Get<float>((kCentered ? 2 : 1) * blocks * a.width);
   Launch(kernel, {dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads))}, stream, a,
          partials);
-  AddPartials(blocks, a.width, partials, {to.dgamma, to.dbeta}, to.add, stream);
+  AddPartials<S>(blocks, a.width, partials, {to.dgamma, to.dbeta}, to.add, stream);
 }
 
 // Writes y, rstd and, for LayerNorm, mean.
@@ -287,8 +288,8 @@ void NormForward(const NormForwardArguments<T>& a, cudaStream_t stream) {
 }
 
 // dx =, or += if accumulated into; dgamma[width] and, for LayerNorm, dbeta[width] likewise.
-template <bool kCentered, typename T>
-void NormBackward(const NormBackwardArguments<T>& a, const ParameterGradients& to, Scratch& scratch,
+template <bool kCentered, typename T, typename S>
+void NormBackward(const NormBackwardArguments<T>& a, const ParameterGradients<S>& to, Scratch& scratch,
                   cudaStream_t stream) {
   constexpr int N = kPack<T>;
   if (!InPacks<T>(a.width, {a.dy, a.x, a.gamma, a.dx})) {
@@ -311,12 +312,12 @@ void LayerNormForward(std::int64_t rows, std::int64_t width, const T* x, const T
   NormForward<true>(NormForwardArguments<T>{rows, width, x, gamma, beta, eps, y, mean, rstd}, stream);
 }
 
-template <typename T>
+template <typename T, typename S>
 void LayerNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
-                       const float* mean, const float* rstd, T* dx, bool add, float* dgamma, float* dbeta,
+                       const float* mean, const float* rstd, T* dx, bool add, S* dgamma, S* dbeta,
                        bool accumulate, Scratch& scratch, cudaStream_t stream) {
   NormBackward<true>(NormBackwardArguments<T>{rows, width, dy, x, gamma, mean, rstd, dx, add},
-                     {dgamma, dbeta, accumulate}, scratch, stream);
+                     ParameterGradients<S>{dgamma, dbeta, accumulate}, scratch, stream);
 }
 
 template <typename T>
@@ -325,12 +326,12 @@ void RmsNormForward(std::int64_t rows, std::int64_t width, const T* x, const T* 
   NormForward<false>(NormForwardArguments<T>{rows, width, x, gamma, nullptr, eps, y, nullptr, rstd}, stream);
 }
 
-template <typename T>
+template <typename T, typename S>
 void RmsNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
-                     const float* rstd, T* dx, bool add, float* dgamma, bool accumulate, Scratch& scratch,
+                     const float* rstd, T* dx, bool add, S* dgamma, bool accumulate, Scratch& scratch,
                      cudaStream_t stream) {
   NormBackward<false>(NormBackwardArguments<T>{rows, width, dy, x, gamma, nullptr, rstd, dx, add},
-                      {dgamma, nullptr, accumulate}, scratch, stream);
+                      ParameterGradients<S>{dgamma, nullptr, accumulate}, scratch, stream);
 }
 
 template void LayerNormForward(std::int64_t, std::int64_t, const float*, const float*, const float*, float,
@@ -351,6 +352,12 @@ template void RmsNormBackward(std::int64_t, std::int64_t, const float*, const fl
                               const float*, float*, bool, float*, bool, Scratch&, cudaStream_t);
 template void RmsNormBackward(std::int64_t, std::int64_t, const __nv_bfloat16*, const __nv_bfloat16*,
                               const __nv_bfloat16*, const float*, __nv_bfloat16*, bool, float*, bool,
+                              Scratch&, cudaStream_t);
+template void LayerNormBackward(std::int64_t, std::int64_t, const __nv_bfloat16*, const __nv_bfloat16*,
+                                const __nv_bfloat16*, const float*, const float*, __nv_bfloat16*, bool,
+                                __nv_bfloat16*, __nv_bfloat16*, bool, Scratch&, cudaStream_t);
+template void RmsNormBackward(std::int64_t, std::int64_t, const __nv_bfloat16*, const __nv_bfloat16*,
+                              const __nv_bfloat16*, const float*, __nv_bfloat16*, bool, __nv_bfloat16*, bool,
                               Scratch&, cudaStream_t);
 
 }  // namespace autocfg::cuda

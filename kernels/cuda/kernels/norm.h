@@ -24,9 +24,9 @@ void LayerNormForward(std::int64_t rows, std::int64_t width, const T* x, const T
 // dx =, or += if `add`; dx may alias dy if not `add`. dgamma, dbeta (=, or += if `accumulate`); the order of
 // their sums depends only on the shape and the GPU's model. Memory traffic: 3, 4 if `add`, up to a width of
 // 16384 (bf16) or 8192 (fp32); plus partial sums, at most 16 bytes per element of every fourth row.
-template <typename T>
+template <typename T, typename S>
 void LayerNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
-                       const float* mean, const float* rstd, T* dx, bool add, float* dgamma, float* dbeta,
+                       const float* mean, const float* rstd, T* dx, bool add, S* dgamma, S* dbeta,
                        bool accumulate, Scratch& scratch, cudaStream_t stream);
 
 // y = x rstd gamma, with rstd = 1 / sqrt(mean of x^2 + eps). Memory traffic as of LayerNormForward.
@@ -36,9 +36,9 @@ void RmsNormForward(std::int64_t rows, std::int64_t width, const T* x, const T* 
 
 // As LayerNormBackward, without mean and dbeta; the partial sums are at most 8 bytes per element of every
 // fourth row.
-template <typename T>
+template <typename T, typename S>
 void RmsNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
-                     const float* rstd, T* dx, bool add, float* dgamma, bool accumulate, Scratch& scratch,
+                     const float* rstd, T* dx, bool add, S* dgamma, bool accumulate, Scratch& scratch,
                      cudaStream_t stream);
 
 }  // namespace autocfg::cuda

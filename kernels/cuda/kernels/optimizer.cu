@@ -10,9 +10,9 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr std::int64_t kSquaresChunk = 65536;  // elements per block, and so per partial sum
-constexpr std::int64_t kAdamWChunk = 8192;
+constexpr std::int64_t kUpdateChunk = 8192;
 constexpr int kAtOnce = 4;  // accesses that a thread of SumOfSquares has in flight
-constexpr int kGroup = 4;   // adjacent elements that a thread of AdamW updates at once: 16 bytes of float
+constexpr int kGroup = 4;   // adjacent elements that a thread of an update takes at once: 16 bytes of float
 
 __device__ bool IsAligned(const void* p, std::uintptr_t to) {
   return reinterpret_cast<std::uintptr_t>(p) % to == 0;
@@ -49,64 +49,133 @@ __global__ void __launch_bounds__(kThreads) SquaresKernel(TensorList<SquaresItem
   if (threadIdx.x == 0) partials[blockIdx.x] = total;
 }
 
-struct AdamWConstants {
+struct Clip {
+  double norm;  // 0: no clipping
+  const double* squared_norm;
+
+  // Computes ClipFactor (kernels/ops.h) on the device.
+  __device__ float Factor() const {
+    if (norm == 0) return 1.0f;
+    const double factor = norm / (sqrt(*squared_norm) + 1e-6);
+    return factor < 1.0 ? static_cast<float>(factor) : 1.0f;
+  }
+};
+
+// Rules update a parameter p and its moments by its gradient g. `decay` is that of UpdateItem.
+struct AdamWRule {
+  static constexpr bool kHasSecond = true;  // moment
   float beta1, rest1, beta2, rest2;
   float step, root;  // lr / c1, 1 / sqrt(c2)
   float eps;
-  double clip_norm;  // 0: no clipping
-  const double* squared_norm;
+
+  __device__ void operator()(float g, float decay, float& p, float& m, float& v) const {
+    m = beta1 * m + rest1 * g;
+    v = beta2 * v + rest2 * g * g;
+    const float divisor =
+        sqrtf(v) * root + eps;  // 0 if eps is 0 and no gradient has arrived yet; no update then
+    p = p * decay - (divisor > 0.0f ? step * m / divisor : 0.0f);
+  }
 };
 
-// Computes ClipFactor (kernels/ops.h) on the device.
-__device__ float GradScale(const AdamWConstants& c) {
-  if (c.clip_norm == 0) return 1.0f;
-  const double factor = c.clip_norm / (sqrt(*c.squared_norm) + 1e-6);
-  return factor < 1.0 ? static_cast<float>(factor) : 1.0f;
+struct SgdRule {
+  static constexpr bool kHasSecond = false;
+  float momentum, lr;
+
+  __device__ void operator()(float g, float decay, float& p, float& m, float& /*v*/) const {
+    m = momentum * m + g + decay * p;
+    p -= lr * m;
+  }
+};
+
+// The types of a parameter and its states.
+template <typename T, typename G, typename S, typename M>
+struct Types {
+  using Param = T;
+  using Gradient = G;
+  using Moment = S;
+  using Master = M;
+};
+
+template <int N, typename T>
+__device__ void LoadFloats(const void* from, std::int64_t at, float (&x)[N]) {
+  Unpack(Load<N>(static_cast<const T*>(from) + at), x);
+}
+template <int N, typename T>
+__device__ void StoreFloats(void* to, std::int64_t at, const float (&x)[N]) {
+  Store(static_cast<T*>(to) + at, PackOf<T>(x));
 }
 
 // Updates N elements of a tensor, starting at `at`.
-template <int N, typename T>
-__device__ void Update(const AdamWItem<T>& item, std::int64_t at, const AdamWConstants& c, float grad_scale) {
-  float grad[N], m[N], v[N], p[N];
-  Unpack(Load<N>(item.grad + at), grad);
-  Unpack(Load<N>(item.m + at), m);
-  Unpack(Load<N>(item.v + at), v);
+template <int N, typename Of, typename Rule>
+__device__ void Update(const UpdateItem& item, std::int64_t at, const Rule& rule, float grad_scale) {
+  float grad[N], m[N] = {}, v[N] = {}, p[N];
+  LoadFloats<N, typename Of::Gradient>(item.gradient, at, grad);
+  if (item.m != nullptr) LoadFloats<N, typename Of::Moment>(item.m, at, m);
+  if constexpr (Rule::kHasSecond) LoadFloats<N, typename Of::Moment>(item.v, at, v);
   if (item.master != nullptr) {
-    Unpack(Load<N>(item.master + at), p);
+    LoadFloats<N, typename Of::Master>(item.master, at, p);
   } else {
-    Unpack(Load<N>(item.param + at), p);
+    LoadFloats<N, typename Of::Param>(item.param, at, p);
   }
 #pragma unroll
-  for (int i = 0; i < N; ++i) {
-    const float g = grad[i] * grad_scale;
-    m[i] = c.beta1 * m[i] + c.rest1 * g;
-    v[i] = c.beta2 * v[i] + c.rest2 * g * g;
-    const float divisor =
-        sqrtf(v[i]) * c.root + c.eps;  // 0 if eps is 0 and no gradient has arrived yet; no update then
-    p[i] = p[i] * item.keep - (divisor > 0.0f ? c.step * m[i] / divisor : 0.0f);
-  }
-  Store(item.m + at, PackOf<float>(m));
-  Store(item.v + at, PackOf<float>(v));
-  if (item.master != nullptr) Store(item.master + at, PackOf<float>(p));
-  Store(item.param + at, PackOf<T>(p));
+  for (int i = 0; i < N; ++i) rule(grad[i] * grad_scale, item.decay, p[i], m[i], v[i]);
+  if (item.m != nullptr) StoreFloats<N, typename Of::Moment>(item.m, at, m);
+  if constexpr (Rule::kHasSecond) StoreFloats<N, typename Of::Moment>(item.v, at, v);
+  if (item.master != nullptr) StoreFloats<N, typename Of::Master>(item.master, at, p);
+  StoreFloats<N, typename Of::Param>(item.param, at, p);
 }
 
-template <typename T>
+template <typename Of, typename Rule>
 __global__ void __launch_bounds__(kThreads, 5)
-    AdamWKernel(TensorList<AdamWItem<T>> list, AdamWConstants constants) {
-  const float grad_scale = GradScale(constants);
-  const Stretch stretch = StretchOf(list, kAdamWChunk);
-  const AdamWItem<T> item = list.items[stretch.item];
-  const bool aligned = IsAligned(item.param, kGroup * sizeof(T)) && IsAligned(item.grad, 16) &&
-                       IsAligned(item.master, 16) && IsAligned(item.m, 16) && IsAligned(item.v, 16);
+    UpdateKernel(TensorList<UpdateItem> list, Rule rule, Clip clip) {
+  const float grad_scale = clip.Factor();
+  const Stretch stretch = StretchOf(list, kUpdateChunk);
+  const UpdateItem item = list.items[stretch.item];
+  const bool aligned = IsAligned(item.param, kGroup * sizeof(typename Of::Param)) &&
+                       IsAligned(item.gradient, kGroup * sizeof(typename Of::Gradient)) &&
+                       IsAligned(item.master, kGroup * sizeof(typename Of::Master)) &&
+                       IsAligned(item.m, kGroup * sizeof(typename Of::Moment)) &&
+                       IsAligned(item.v, kGroup * sizeof(typename Of::Moment));
   const std::int64_t in_groups =
       aligned ? stretch.first + (stretch.end - stretch.first) / kGroup * kGroup : stretch.first;
   for (std::int64_t at = stretch.first + std::int64_t{threadIdx.x} * kGroup; at < in_groups;
        at += kThreads * kGroup) {
-    Update<kGroup>(item, at, constants, grad_scale);
+    Update<kGroup, Of>(item, at, rule, grad_scale);
   }
   for (std::int64_t at = in_groups + threadIdx.x; at < stretch.end; at += kThreads)
-    Update<1>(item, at, constants, grad_scale);
+    Update<1, Of>(item, at, rule, grad_scale);
+}
+
+// Calls run.operator()<Types<...>>() with the types.
+template <typename Run>
+void WithTypes(const UpdateTypes& types, const Run& run) {
+  using Narrow = __nv_bfloat16;
+  const auto is = [](DType type, DType wanted) { return type == wanted; };
+  if (is(types.param, DType::kF32)) {
+    if (is(types.moment, DType::kF32)) return run.template operator()<Types<float, float, float, float>>();
+    return run.template operator()<Types<float, float, Narrow, float>>();
+  }
+  const auto with_master = [&]<typename G, typename S>() {
+    if (is(types.master, DType::kF32)) return run.template operator()<Types<Narrow, G, S, float>>();
+    return run.template operator()<Types<Narrow, G, S, Narrow>>();
+  };
+  const auto with_moment = [&]<typename G>() {
+    if (is(types.moment, DType::kF32)) return with_master.template operator()<G, float>();
+    return with_master.template operator()<G, Narrow>();
+  };
+  if (is(types.gradient, DType::kF32)) return with_moment.template operator()<float>();
+  with_moment.template operator()<Narrow>();
+}
+
+template <typename Rule>
+void UpdateAll(std::span<const UpdateItem> items, const UpdateTypes& types, const Rule& rule,
+               const UpdateParams& params, cudaStream_t stream) {
+  const Clip clip{params.clip_norm, params.squared_norm.As<const double>()};
+  WithTypes(types, [&]<typename Of>() {
+    ForLists(items, kUpdateChunk, [&](const TensorList<UpdateItem>& list, unsigned blocks) {
+      Launch(UpdateKernel<Of, Rule>, {dim3(blocks), dim3(kThreads)}, stream, list, rule, clip);
+    });
+  });
 }
 
 }  // namespace
@@ -126,25 +195,25 @@ void SumOfSquares(std::span<const SquaresItem<T>> items, double* result, Scratch
   AddSum(blocks, partials, result, stream);
 }
 
-template <typename T>
-void AdamW(std::span<const AdamWItem<T>> items, const AdamWParams& params, cudaStream_t stream) {
-  const AdamWConstants constants{.beta1 = static_cast<float>(params.beta1),
-                                 .rest1 = static_cast<float>(1 - params.beta1),
-                                 .beta2 = static_cast<float>(params.beta2),
-                                 .rest2 = static_cast<float>(1 - params.beta2),
-                                 .step = static_cast<float>(params.lr / params.bias_correction1),
-                                 .root = static_cast<float>(1 / std::sqrt(params.bias_correction2)),
-                                 .eps = static_cast<float>(params.eps),
-                                 .clip_norm = params.clip_norm,
-                                 .squared_norm = params.squared_norm.As<const double>()};
-  ForLists(items, kAdamWChunk, [&](const TensorList<AdamWItem<T>>& list, unsigned blocks) {
-    Launch(AdamWKernel<T>, {dim3(blocks), dim3(kThreads)}, stream, list, constants);
-  });
+void AdamW(std::span<const UpdateItem> items, const UpdateTypes& types, const UpdateParams& params,
+           cudaStream_t stream) {
+  const AdamWRule rule{.beta1 = static_cast<float>(params.beta1),
+                       .rest1 = static_cast<float>(1 - params.beta1),
+                       .beta2 = static_cast<float>(params.beta2),
+                       .rest2 = static_cast<float>(1 - params.beta2),
+                       .step = static_cast<float>(params.lr / params.bias_correction1),
+                       .root = static_cast<float>(1 / std::sqrt(params.bias_correction2)),
+                       .eps = static_cast<float>(params.eps)};
+  UpdateAll(items, types, rule, params, stream);
+}
+
+void Sgd(std::span<const UpdateItem> items, const UpdateTypes& types, const UpdateParams& params,
+         cudaStream_t stream) {
+  const SgdRule rule{.momentum = static_cast<float>(params.momentum), .lr = static_cast<float>(params.lr)};
+  UpdateAll(items, types, rule, params, stream);
 }
 
 template void SumOfSquares(std::span<const SquaresItem<float>>, double*, Scratch&, cudaStream_t);
 template void SumOfSquares(std::span<const SquaresItem<__nv_bfloat16>>, double*, Scratch&, cudaStream_t);
-template void AdamW(std::span<const AdamWItem<float>>, const AdamWParams&, cudaStream_t);
-template void AdamW(std::span<const AdamWItem<__nv_bfloat16>>, const AdamWParams&, cudaStream_t);
 
 }  // namespace autocfg::cuda

@@ -1,4 +1,4 @@
-// The ops on all parameters at the end of a step: sums of squares and AdamW, over lists of tensors, one
+// The ops on all parameters at the end of a step: sums of squares and updates, over lists of tensors, one
 // launch for every 256 tensors; see Ops. The lists are passed as kernel parameters, so nothing is copied and
 // the host does not wait. T is float or __nv_bfloat16. Issued on the stream.
 #pragma once
@@ -25,21 +25,27 @@ template <typename T>
 void SumOfSquares(std::span<const SquaresItem<T>> items, double* result, Scratch& scratch,
                   cudaStream_t stream);
 
-template <typename T>
-struct AdamWItem {
-  T* param;
-  const float* grad;
-  float* master;  // or null
-  float* m;
-  float* v;
-  std::int64_t n;  // at least 1
-  float keep;      // 1 - lr * weight decay
+// What the pointers of UpdateItem point at: kF32 or kBF16. The gradient and the master copy are kF32 if the
+// parameter is.
+struct UpdateTypes {
+  DType param, gradient, moment, master;
 };
 
-// p keep - lr (m / c1) / (sqrt(v / c2) + eps), in float, where c1 and c2 are the bias corrections (Loshchilov
-// & Hutter 2019). The clip factor is computed on the device, in double. Memory traffic: 20 + 2 sizeof(T)
-// bytes per element, with a master copy 28 + sizeof(T).
-template <typename T>
-void AdamW(std::span<const AdamWItem<T>> items, const AdamWParams& params, cudaStream_t stream);
+struct UpdateItem {
+  void* param;
+  const void* gradient;
+  void* master;    // or null
+  void *m, *v;     // null where the update has none
+  std::int64_t n;  // at least 1
+  float decay;     // AdamW: 1 - lr * weight decay; Sgd: weight decay
+};
+
+// Update by the formulas of Ops, in float, and round to the types of the states. The clip factor is computed
+// on the device, in double. Memory traffic: reads the gradient; reads and writes the moments, and the master
+// copy or else the parameter; writes a parameter that has a copy.
+void AdamW(std::span<const UpdateItem> items, const UpdateTypes& types, const UpdateParams& params,
+           cudaStream_t stream);
+void Sgd(std::span<const UpdateItem> items, const UpdateTypes& types, const UpdateParams& params,
+         cudaStream_t stream);
 
 }  // namespace autocfg::cuda

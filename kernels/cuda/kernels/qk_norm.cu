@@ -146,10 +146,10 @@ void QkProducts(const HeadNormShape& shape, const T* dqkv, const T* raw, const T
   });
 }
 
-template <typename T>
+template <typename T, typename S>
 void QkNormBackward(const HeadNormShape& shape, std::int64_t ranks, T* dqkv, const T* raw, const T* gamma_q,
-                    const T* gamma_k, const float* rstd, const float* products, float* dgamma_q,
-                    float* dgamma_k, bool accumulate, Scratch& scratch, cudaStream_t stream) {
+                    const T* gamma_k, const float* rstd, const float* products, S* dgamma_q, S* dgamma_k,
+                    bool accumulate, Scratch& scratch, cudaStream_t stream) {
   constexpr std::int64_t kFewestTokens = 16, kMostParts = 64;  // of a block; of a column
   const std::int64_t parts = std::min<std::int64_t>(CeilDiv(shape.tokens, kFewestTokens), kMostParts);
   float* partials = scratch.Get<float>(parts * shape.heads * shape.head_dim);
@@ -160,7 +160,7 @@ void QkNormBackward(const HeadNormShape& shape, std::int64_t ranks, T* dqkv, con
                              dim3(kQkThreads)};
       Launch(QkNormBackwardKernel<T, N>, grid, stream, shape, part, 1.0f / static_cast<float>(ranks * width),
              dqkv, raw, part == 0 ? gamma_q : gamma_k, rstd, products, partials);
-      AddPartials(parts, width, partials, {part == 0 ? dgamma_q : dgamma_k}, accumulate, stream);
+      AddPartials<S>(parts, width, partials, {part == 0 ? dgamma_q : dgamma_k}, accumulate, stream);
     }
   });
 }
@@ -181,5 +181,8 @@ template void QkProducts(const HeadNormShape&, const __nv_bfloat16*, const __nv_
 template void QkNormBackward(const HeadNormShape&, std::int64_t, __nv_bfloat16*, const __nv_bfloat16*,
                              const __nv_bfloat16*, const __nv_bfloat16*, const float*, const float*, float*,
                              float*, bool, Scratch&, cudaStream_t);
+template void QkNormBackward(const HeadNormShape&, std::int64_t, __nv_bfloat16*, const __nv_bfloat16*,
+                             const __nv_bfloat16*, const __nv_bfloat16*, const float*, const float*,
+                             __nv_bfloat16*, __nv_bfloat16*, bool, Scratch&, cudaStream_t);
 
 }  // namespace autocfg::cuda

@@ -11,10 +11,9 @@ constexpr std::int64_t kFewestRows = 32;
 
 // Sums the rows of grid row blockIdx.y into its row of partials, or directly into the sums if there is only
 // one grid row.
-template <typename T, int N>
+template <typename T, typename S, int N>
 __global__ void __launch_bounds__(kTileThreads)
-    ColumnSumKernel(std::int64_t rows, std::int64_t width, const T* x, float* partials, float* sums,
-                    bool add) {
+    ColumnSumKernel(std::int64_t rows, std::int64_t width, const T* x, float* partials, S* sums, bool add) {
   float* shared = reinterpret_cast<float*>(SharedMemory());  // [blockDim.y, blockDim.x, N]
   const std::int64_t column = ColumnOf() * N, step = RowStep();
   float total[N] = {};
@@ -46,24 +45,26 @@ __global__ void __launch_bounds__(kTileThreads)
     for (int i = 0; i < N; ++i)
       total[i] += shared[(static_cast<int>(y) * threads + static_cast<int>(threadIdx.x)) * N + i];
   }
-  float* to = gridDim.y == 1 ? sums : partials + blockIdx.y * width;
-  if (gridDim.y == 1 && add) {
-    AddSums(to + column, total);
+  if (gridDim.y > 1) {
+    StoreSums(partials + blockIdx.y * width + column, total);
+  } else if (add) {
+    AddSums(sums + column, total);
   } else {
-    StoreSums(to + column, total);
+    StoreSums(sums + column, total);
   }
 }
 
 constexpr int kPartsAtOnce = 4;  // loads that a thread of AddPartialsKernel has in flight
 
 // Blocks of 32 columns; thread row y of 32 adds every 32nd part. Grid row 1 adds the second set.
+template <typename S>
 __global__ void __launch_bounds__(kWarp* kWarp)
-    AddPartialsKernel(std::int64_t parts, std::int64_t width, const float* partials, PartialSums to,
+    AddPartialsKernel(std::int64_t parts, std::int64_t width, const float* partials, PartialSums<S> to,
                       bool add) {
   __shared__ float shared[kWarp][kWarp + 1];
   const std::int64_t column = ColumnOf();
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
-  float* sums = blockIdx.y == 0 ? to.first : to.second;
+  S* sums = blockIdx.y == 0 ? to.first : to.second;
   const float* from = partials + blockIdx.y * parts * width + column;
   float totals[kPartsAtOnce] = {};
   if (column < width) {
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(kWarp* kWarp)
   // Each warp adds the 32 sums of one column.
   total = WarpReduce(shared[x][y], Sum{});
   const std::int64_t mine = std::int64_t{blockIdx.x} * kWarp + y;
-  if (x == 0 && mine < width) sums[mine] = add ? sums[mine] + total : total;
+  if (x == 0 && mine < width) sums[mine] = FromFloat<S>(add ? ToFloat(sums[mine]) + total : total);
 }
 
 constexpr int kAddSumThreads = 512;
@@ -107,26 +108,27 @@ __global__ void __launch_bounds__(kAddSumThreads)
 
 }  // namespace
 
-template <typename T>
-void ColumnSum(std::int64_t rows, std::int64_t width, const T* x, float* sums, bool add, Scratch& scratch,
+template <typename T, typename S>
+void ColumnSum(std::int64_t rows, std::int64_t width, const T* x, S* sums, bool add, Scratch& scratch,
                cudaStream_t stream) {
   WithPacks<T>(width, {x, sums}, [&]<int N>() {
     LaunchShape shape = TileShape(rows, width / N);
     shape.shared_bytes = kTileThreads * N * sizeof(float);
-    const std::int64_t resident = ResidentBlocks(ColumnSumKernel<T, N>, kTileThreads, shape.shared_bytes);
+    const std::int64_t resident = ResidentBlocks(ColumnSumKernel<T, S, N>, kTileThreads, shape.shared_bytes);
     const std::int64_t most = std::min(rows / (kFewestRows * shape.block.y), resident / shape.grid.x);
     const std::int64_t parts = std::clamp<std::int64_t>(most, 1, 65535);
     shape.grid.y = static_cast<unsigned>(parts);
     float* partials = parts == 1 ? nullptr : scratch.Get<float>(parts * width);
-    Launch(ColumnSumKernel<T, N>, shape, stream, rows, width, x, partials, sums, add);
-    if (parts > 1) AddPartials(parts, width, partials, {sums}, add, stream);
+    Launch(ColumnSumKernel<T, S, N>, shape, stream, rows, width, x, partials, sums, add);
+    if (parts > 1) AddPartials<S>(parts, width, partials, {sums}, add, stream);
   });
 }
 
-void AddPartials(std::int64_t parts, std::int64_t width, const float* partials, const PartialSums& to,
+template <typename S>
+void AddPartials(std::int64_t parts, std::int64_t width, const float* partials, const PartialSums<S>& to,
                  bool add, cudaStream_t stream) {
   const unsigned sets = to.second == nullptr ? 1 : 2;
-  Launch(AddPartialsKernel, {dim3(CeilDiv(width, kWarp), sets), dim3(kWarp, kWarp)}, stream, parts, width,
+  Launch(AddPartialsKernel<S>, {dim3(CeilDiv(width, kWarp), sets), dim3(kWarp, kWarp)}, stream, parts, width,
          partials, to, add);
 }
 
@@ -137,5 +139,11 @@ void AddSum(std::int64_t n, const double* partials, double* result, cudaStream_t
 template void ColumnSum(std::int64_t, std::int64_t, const float*, float*, bool, Scratch&, cudaStream_t);
 template void ColumnSum(std::int64_t, std::int64_t, const __nv_bfloat16*, float*, bool, Scratch&,
                         cudaStream_t);
+template void ColumnSum(std::int64_t, std::int64_t, const __nv_bfloat16*, __nv_bfloat16*, bool, Scratch&,
+                        cudaStream_t);
+template void AddPartials(std::int64_t, std::int64_t, const float*, const PartialSums<float>&, bool,
+                          cudaStream_t);
+template void AddPartials(std::int64_t, std::int64_t, const float*, const PartialSums<__nv_bfloat16>&, bool,
+                          cudaStream_t);
 
 }  // namespace autocfg::cuda

@@ -30,6 +30,18 @@ struct On {
   cudaStream_t stream;
 };
 
+// Calls run.operator()<S>() with the type of the op's gradients of parameters: float, or also that of the op.
+template <typename T, typename Run>
+void WithGradients(const OpCall& call, const Run& run) {
+  if (!call.desc.gradients) return run.template operator()<float>();
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    if (call.desc.gradients == DType::kBF16) return run.template operator()<T>();
+  }
+  throw std::invalid_argument(
+      fmt::format("{}: the cuda device keeps no gradients in {} where it computes in {}",
+                  Name(call.desc.kind), Name(*call.desc.gradients), Name(call.desc.dtype)));
+}
+
 HeadNormShape HeadNormShapeOf(const OpDesc& op) { return {op.dims[0], op.dims[1], op.dims[3], op.dims[2]}; }
 
 template <typename T>
@@ -41,13 +53,13 @@ void LayerNormForward(const OpCall& call, const On& on) {
                          on.stream);
 }
 
-template <typename T>
+template <typename T, typename S>
 void LayerNormBackward(const OpCall& call, const On& on) {
   const OpDesc& op = call.desc;
   const auto [dy, x, gamma, mean, rstd, dx, dgamma, dbeta] = call.Operands<8>();
   cuda::LayerNormBackward(op.dims[0], op.dims[1], dy.As<const T>(), x.As<const T>(), gamma.As<const T>(),
                           mean.As<const float>(), rstd.As<const float>(), dx.As<T>(), call.args.add_to_dx,
-                          dgamma.As<float>(), dbeta.As<float>(), op.accumulate, on.scratch, on.stream);
+                          dgamma.As<S>(), dbeta.As<S>(), op.accumulate, on.scratch, on.stream);
 }
 
 template <typename T>
@@ -58,12 +70,12 @@ void RmsNormForward(const OpCall& call, const On& on) {
                        static_cast<float>(call.args.eps), y.As<T>(), rstd.As<float>(), on.stream);
 }
 
-template <typename T>
+template <typename T, typename S>
 void RmsNormBackward(const OpCall& call, const On& on) {
   const OpDesc& op = call.desc;
   const auto [dy, x, gamma, rstd, dx, dgamma] = call.Operands<6>();
   cuda::RmsNormBackward(op.dims[0], op.dims[1], dy.As<const T>(), x.As<const T>(), gamma.As<const T>(),
-                        rstd.As<const float>(), dx.As<T>(), call.args.add_to_dx, dgamma.As<float>(),
+                        rstd.As<const float>(), dx.As<T>(), call.args.add_to_dx, dgamma.As<S>(),
                         op.accumulate, on.scratch, on.stream);
 }
 
@@ -122,13 +134,13 @@ void HeadNormForward(const OpCall& call, const On& on) {
                         static_cast<float>(call.args.eps), raw.As<T>(), rstd.As<float>(), on.stream);
 }
 
-template <typename T>
+template <typename T, typename S>
 void HeadNormBackward(const OpCall& call, const On& on) {
   const OpDesc& op = call.desc;
   const auto [dqkv, raw, gamma_q, gamma_k, rstd, dgamma_q, dgamma_k] = call.Operands<7>();
   cuda::HeadNormBackward(HeadNormShapeOf(call.desc), dqkv.As<T>(), raw.As<const T>(), gamma_q.As<const T>(),
-                         gamma_k.As<const T>(), rstd.As<const float>(), dgamma_q.As<float>(),
-                         dgamma_k.As<float>(), op.accumulate, on.scratch, on.stream);
+                         gamma_k.As<const T>(), rstd.As<const float>(), dgamma_q.As<S>(), dgamma_k.As<S>(),
+                         op.accumulate, on.scratch, on.stream);
 }
 
 template <typename T>
@@ -152,13 +164,13 @@ void QkProducts(const OpCall& call, const On& on) {
                    gamma_k.As<const T>(), rstd.As<const float>(), products.As<float>(), on.stream);
 }
 
-template <typename T>
+template <typename T, typename S>
 void QkNormBackward(const OpCall& call, const On& on) {
   const OpDesc& op = call.desc;
   const auto [dqkv, raw, gamma_q, gamma_k, rstd, products, dgamma_q, dgamma_k] = call.Operands<8>();
   cuda::QkNormBackward(HeadNormShapeOf(call.desc), call.args.ranks, dqkv.As<T>(), raw.As<const T>(),
                        gamma_q.As<const T>(), gamma_k.As<const T>(), rstd.As<const float>(),
-                       products.As<const float>(), dgamma_q.As<float>(), dgamma_k.As<float>(), op.accumulate,
+                       products.As<const float>(), dgamma_q.As<S>(), dgamma_k.As<S>(), op.accumulate,
                        on.scratch, on.stream);
 }
 
@@ -184,13 +196,13 @@ void EmbeddingForward(const OpCall& call, const On& on) {
                          tokens.As<const std::int32_t>(), table.As<const T>(), out.As<T>(), on.stream);
 }
 
-template <typename T>
+template <typename T, typename S>
 void EmbeddingBackward(const OpCall& call, const On& on) {
   const OpDesc& op = call.desc;
   const auto [tokens, dout, dtable] = call.Operands<3>();
-  if (!op.accumulate) FillZero(dtable.As<float>(), dtable.Elements(), on.stream);
+  if (!op.accumulate) FillZero(dtable.As<S>(), dtable.Elements(), on.stream);
   cuda::EmbeddingBackward(op.dims[0], op.dims[1], op.dims[2], call.args.vocab_start,
-                          tokens.As<const std::int32_t>(), dout.As<const T>(), dtable.As<float>(), on.scratch,
+                          tokens.As<const std::int32_t>(), dout.As<const T>(), dtable.As<S>(), on.scratch,
                           on.stream);
 }
 
@@ -205,14 +217,14 @@ void PositionForward(const OpCall& call, const On& on) {
   });
 }
 
-template <typename T>
+template <typename T, typename S>
 void PositionBackward(const OpCall& call, const On& on) {
   const OpDesc& op = call.desc;
   const auto [dy, dtable] = call.Operands<2>();
   const std::int64_t summed = dy.shape[1] * dy.shape[2];  // positions beyond the sequence get no gradient
   if (!op.accumulate && dtable.Elements() > summed)
-    FillZero(dtable.As<float>() + summed, dtable.Elements() - summed, on.stream);
-  ColumnSum(dy.shape[0], summed, dy.As<const T>(), dtable.As<float>(), op.accumulate, on.scratch, on.stream);
+    FillZero(dtable.As<S>() + summed, dtable.Elements() - summed, on.stream);
+  ColumnSum(dy.shape[0], summed, dy.As<const T>(), dtable.As<S>(), op.accumulate, on.scratch, on.stream);
 }
 
 template <typename T>
@@ -280,25 +292,40 @@ void SumOfSquares(const OpCall& call, const On& on) {
   cuda::SumOfSquares<T>(items, call[1].As<double>(), on.scratch, on.stream);
 }
 
-template <typename T>
-void AdamW(const OpCall& call, const On& on) {
-  std::vector<AdamWItem<T>> items;
+// AdamW or Sgd.
+void Update(const OpCall& call, const On& on) {
+  const bool adamw = call.desc.kind == OpKind::kAdamW;
+  std::vector<UpdateItem> items;
   items.reserve(call.updated.size());
-  for (const AdamWTensor& t : call.updated) {
-    items.push_back({t.param.As<T>(), t.grad.As<const float>(), t.master.As<float>(), t.m.As<float>(),
-                     t.v.As<float>(), t.param.Elements(),
-                     static_cast<float>(1 - call.adamw->lr * t.weight_decay)});
+  for (const UpdatedTensor& t : call.updated) {
+    items.push_back({t.param.data, t.grad.data, t.master.data, t.m.data, t.v.data, t.param.Elements(),
+                     static_cast<float>(adamw ? 1 - call.params->lr * t.weight_decay : t.weight_decay)});
   }
-  cuda::AdamW<T>(items, *call.adamw, on.stream);
+  for (const Operand& operand : OperandsOf(call.desc)) {
+    if (!operand.IsIn(call.desc) || operand.kind == OperandKind::kCompute) continue;
+    const DType type = TypeInStep(operand.kind, call.desc);
+    const bool narrow = operand.kind == OperandKind::kMoment || call.desc.dtype == DType::kBF16;
+    if (type == DType::kF32 || (type == DType::kBF16 && narrow)) continue;
+    throw std::invalid_argument(fmt::format("{}: the cuda device keeps no {} in {} of parameters in {}",
+                                            Name(call.desc.kind), operand.name, Name(type),
+                                            Name(call.desc.dtype)));
+  }
+  const UpdateTypes types{.param = call.desc.dtype,
+                          .gradient = call.desc.gradients.value_or(DType::kF32),
+                          .moment = call.desc.moments.value_or(DType::kF32),
+                          .master = call.desc.master.value_or(DType::kF32)};
+  (adamw ? cuda::AdamW : cuda::Sgd)(items, types, *call.params, on.stream);
 }
 
 template <typename T>
 void RunOp(const OpCall& call, const On& on) {
   switch (call.desc.kind) {
     case OpKind::kLayerNormForward: return LayerNormForward<T>(call, on);
-    case OpKind::kLayerNormBackward: return LayerNormBackward<T>(call, on);
+    case OpKind::kLayerNormBackward:
+      return WithGradients<T>(call, [&]<typename S>() { LayerNormBackward<T, S>(call, on); });
     case OpKind::kRmsNormForward: return RmsNormForward<T>(call, on);
-    case OpKind::kRmsNormBackward: return RmsNormBackward<T>(call, on);
+    case OpKind::kRmsNormBackward:
+      return WithGradients<T>(call, [&]<typename S>() { RmsNormBackward<T, S>(call, on); });
     case OpKind::kBiasResidual: return BiasResidual<T>(call, on);
     case OpKind::kResidualAdd: return ResidualAdd<T>(call, on);
     case OpKind::kScale: return Scale<T>(call, on);
@@ -306,16 +333,20 @@ void RunOp(const OpCall& call, const On& on) {
     case OpKind::kActivationForward: return ActivationForward<T>(call, on);
     case OpKind::kActivationBackward: return ActivationBackward<T>(call, on);
     case OpKind::kHeadNormForward: return HeadNormForward<T>(call, on);
-    case OpKind::kHeadNormBackward: return HeadNormBackward<T>(call, on);
+    case OpKind::kHeadNormBackward:
+      return WithGradients<T>(call, [&]<typename S>() { HeadNormBackward<T, S>(call, on); });
     case OpKind::kQkSquares: return QkSquares<T>(call, on);
     case OpKind::kQkNormForward: return QkNormForward<T>(call, on);
     case OpKind::kQkProducts: return QkProducts<T>(call, on);
-    case OpKind::kQkNormBackward: return QkNormBackward<T>(call, on);
+    case OpKind::kQkNormBackward:
+      return WithGradients<T>(call, [&]<typename S>() { QkNormBackward<T, S>(call, on); });
     case OpKind::kRope: return Rope<T>(call, on);
     case OpKind::kEmbeddingForward: return EmbeddingForward<T>(call, on);
-    case OpKind::kEmbeddingBackward: return EmbeddingBackward<T>(call, on);
+    case OpKind::kEmbeddingBackward:
+      return WithGradients<T>(call, [&]<typename S>() { EmbeddingBackward<T, S>(call, on); });
     case OpKind::kPositionForward: return PositionForward<T>(call, on);
-    case OpKind::kPositionBackward: return PositionBackward<T>(call, on);
+    case OpKind::kPositionBackward:
+      return WithGradients<T>(call, [&]<typename S>() { PositionBackward<T, S>(call, on); });
     case OpKind::kCrossEntropy: return CrossEntropy<T>(call, on);
     case OpKind::kCrossEntropyForward: return CrossEntropyForward<T>(call, on);
     case OpKind::kCrossEntropyRescale: return CrossEntropyRescale<T>(call, on);
@@ -323,7 +354,8 @@ void RunOp(const OpCall& call, const On& on) {
     case OpKind::kCrossEntropyBackward: return CrossEntropyBackward<T>(call, on);
     case OpKind::kFill: return Fill<T>(call, on);
     case OpKind::kSumOfSquares: return SumOfSquares<T>(call, on);
-    case OpKind::kAdamW: return AdamW<T>(call, on);
+    case OpKind::kAdamW:
+    case OpKind::kSgd: return Update(call, on);
     case OpKind::kMatmul:
     case OpKind::kAttentionForward:
     case OpKind::kAttentionBackward:

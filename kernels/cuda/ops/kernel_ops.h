@@ -27,11 +27,9 @@ void Dispatch(const OpCall& call, Body body) {
   std::size_t i = 0;
   for (const Operand& operand : OperandsOf(op)) {
     const Tensor& t = call[i++];
-    const bool wide = operand.kind == OperandKind::kStatistics || operand.kind == OperandKind::kGradient;
-    if (!wide || !operand.IsIn(op) || t.dtype == DType::kF32) continue;
-    throw std::invalid_argument(fmt::format(
-        "{}: the cuda device keeps statistics, gradients of parameters and optimizer states in fp32, not {}",
-        Name(op.kind), Name(t.dtype)));
+    if (operand.kind != OperandKind::kStatistics || !operand.IsIn(op) || t.dtype == DType::kF32) continue;
+    throw std::invalid_argument(
+        fmt::format("{}: the cuda device keeps statistics in fp32, not {}", Name(op.kind), Name(t.dtype)));
   }
   if (op.dtype == DType::kF32) return body.template operator()<float>();
   if (op.dtype == DType::kBF16) return body.template operator()<__nv_bfloat16>();

@@ -162,9 +162,11 @@ void LinearOps::ActivationGradient(const OpCall& call, cudaStream_t stream) {
 void LinearOps::BiasGradient(const OpCall& call, cudaStream_t stream) {
   const Tensor &x = call[0], &dy = call[1], &dw = call[2], &dbias = call[3];
   const MatmulKey key = KeyOf(call.desc, dw);
-  if (dw.dtype != DType::kF32 || dbias.dtype != DType::kF32) {
-    throw std::invalid_argument(
-        fmt::format("{}: the cuda device keeps gradients of parameters in fp32", Name(call.desc.kind)));
+  const Product plain{key, LtEpilogue::kNone, {.a = x.data, .b = dy.data, .d = dw.data}};
+  if (call.desc.gradients) {  // the library sums biases in fp32
+    Run(plain, stream);
+    return cuda::ColumnSum(dy.shape[0], key.n, dy.As<const __nv_bfloat16>(), dbias.As<__nv_bfloat16>(),
+                           call.desc.accumulate, scratch_, stream);
   }
   // The library overwrites the bias gradient. One that is added to is written behind the workspace first and
   // added then. While the two ways are timed, their sums go there too. The scratch memory of ColumnSum, a few
@@ -173,7 +175,9 @@ void LinearOps::BiasGradient(const OpCall& call, cudaStream_t stream) {
   char* base = static_cast<char*>(scratch_.Get(at + key.n * static_cast<std::int64_t>(sizeof(float))));
   float* sums = call.desc.accumulate ? reinterpret_cast<float*>(base + at) : dbias.As<float>();
   float* to = sums;
-  const std::function<void()> add_sums = [&] { AddPartials(1, key.n, sums, {to}, /*add=*/true, stream); };
+  const std::function<void()> add_sums = [&] {
+    AddPartials<float>(1, key.n, sums, {to}, /*add=*/true, stream);
+  };
   const auto sum_columns = [&] {
     Dispatch(call, [&]<typename T>() {
       cuda::ColumnSum(dy.shape[0], key.n, dy.As<const T>(), to, call.desc.accumulate, scratch_, stream);
@@ -181,7 +185,6 @@ void LinearOps::BiasGradient(const OpCall& call, cudaStream_t stream) {
   };
   const Product fused{
       key, LtEpilogue::kBiasGradient, {.a = x.data, .b = dy.data, .d = dw.data, .bias = sums}};
-  const Product plain{key, LtEpilogue::kNone, {.a = x.data, .b = dy.data, .d = dw.data}};
   const bool takes_fused =
       TakesFused(fused, call.desc.accumulate ? add_sums : nullptr, plain, sum_columns, stream);
   to = dbias.As<float>();

@@ -78,13 +78,14 @@ __device__ inline Vec<T, N> PackOf(const float (&x)[N]) {
   return vec;
 }
 
-// Store N float sums, or add them to memory. The address is a multiple of 16 bytes if N is not 1.
-template <int N>
-__device__ inline void StoreSums(float* to, const float (&sums)[N]) {
-  Store(to, PackOf<float>(sums));
+// Store N float sums, or add them to memory, rounded to its type. The address is a multiple of 16 bytes if N
+// is not 1.
+template <typename S, int N>
+__device__ inline void StoreSums(S* to, const float (&sums)[N]) {
+  Store(to, PackOf<S>(sums));
 }
-template <int N>
-__device__ inline void AddSums(float* to, const float (&sums)[N]) {
+template <typename S, int N>
+__device__ inline void AddSums(S* to, const float (&sums)[N]) {
   float old[N];
   Unpack(Load<N>(to), old);
 #pragma unroll

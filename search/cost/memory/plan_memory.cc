@@ -73,7 +73,11 @@ std::vector<RankLoad> LargestLoads(const RunView& run) {
 }
 
 PlanMemory::PlanMemory(const RunView& run)
-    : model_(run.model), plan_(run.plan), types_(run.workload.precision), s_(LocalDimsOf(run)) {
+    : model_(run.model),
+      plan_(run.plan),
+      workload_(run.workload),
+      types_(run.workload.precision),
+      s_(LocalDimsOf(run)) {
   const std::int64_t e = SizeOf(types_.compute), st = SizeOf(types_.statistics);
   const auto rows = [&](std::int64_t width) { return AlignedBytes(s_.tokens * width * e); };
   const std::int64_t per_token = AlignedBytes(s_.tokens * st);  // one statistic per token
@@ -120,6 +124,34 @@ PlanMemory::PlanMemory(const RunView& run)
   if (SplitsBackward(run.plan) && !NormsOutputs(run.model.norm_placement)) workspace_ += hidden_ + message_;
 }
 
+std::int64_t PlanMemory::UpdatedElements(const RankLoad& rank) const {
+  return UnitsOf(s_, model_, plan_, rank.place, rank.layers).Total() / StateShards(plan_);
+}
+
+std::int64_t PlanMemory::OptimizerBytes(const RankUnits& units) const {
+  const std::int64_t shards = StateShards(plan_), own = units.Total() / shards;
+  const std::int64_t of_layers = units.layer * units.layers / shards;
+  std::int64_t bytes = types_.master ? own * SizeOf(*types_.master) : 0;
+  switch (workload_.optimizer.kind) {
+    case OptimizerKind::kAdamW:
+    case OptimizerKind::kSgd:
+    case OptimizerKind::kLion:
+      return bytes + MomentCount(workload_.optimizer) * MomentBytes(own, types_.moments);
+    case OptimizerKind::kMuon:
+      return bytes + MomentBytes(of_layers, types_.moments) +
+             2 * MomentBytes(own - of_layers, types_.moments);
+    case OptimizerKind::kAdafactor: break;
+  }
+  // Of each matrix a value for each row and column; of the norms all.
+  const auto table = [this](std::int64_t elements) {
+    return elements > 0 ? elements / s_.hidden + s_.hidden : 0;
+  };
+  const std::int64_t of_layer = 4 * s_.hidden + s_.qkv + s_.attention + s_.fc + s_.ffn;
+  const std::int64_t factored = of_layer * units.layers + table(units.token_embedding) +
+                                table(units.positions) + table(units.output_layer);
+  return bytes + MomentBytes((units.norms + factored) / shards, types_.moments);
+}
+
 MemoryBytes PlanMemory::Of(const RankLoad& rank) const {
   MemoryBytes bytes;
   bytes.activations = Activations(rank);
@@ -128,7 +160,7 @@ MemoryBytes PlanMemory::Of(const RankLoad& rank) const {
   const std::int64_t parts = units.norms + (elements - units.norms) / shards;  // but for the norms
   bytes.parameters = (ShardsParameters(plan_) ? parts : elements) * SizeOf(types_.parameters);
   bytes.gradients = (ShardsGradients(plan_) ? parts : elements) * SizeOf(types_.gradients);
-  bytes.optimizer = elements / shards * SizeOf(types_.optimizer) * (types_.master_weights ? 3 : 2);
+  bytes.optimizer = OptimizerBytes(units);
 
   bytes.workspace = workspace_;
   // The gradient of a tied table is complete only after that of the embedding. Two buffers take turns where

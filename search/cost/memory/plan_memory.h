@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "search/cost/memory/memory_model.h"
+#include "search/cost/memory/rank_units.h"
 #include "search/ops/dtype.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/parallel_plan.h"
-#include "search/plan/precision.h"
 #include "search/plan/run_view.h"
+#include "search/plan/states/precision.h"
 #include "search/shapes/local_dims.h"
 
 namespace autocfg {
@@ -52,6 +53,8 @@ class PlanMemory {
     return rank.hidden * hidden_ + rank.kept * kept_ + rank.messages * message_ + rank.ids * ids_ +
            rank.heads * head_;
   }
+  // Returns how many elements of parameters the rank updates, padding included.
+  std::int64_t UpdatedElements(const RankLoad& rank) const;
   // Returns the bytes that a slot saves with each layer that recomputes.
   std::int64_t RecomputedLayer() const { return kept_; }
   // Returns the bytes of what ops need beside their operands: of all regions but the activations, what alone
@@ -59,8 +62,11 @@ class PlanMemory {
   std::int64_t OpWorkspace() const { return workspace_; }
 
  private:
+  std::int64_t OptimizerBytes(const RankUnits& units) const;
+
   const ModelSpec& model_;
   const ParallelPlan& plan_;
+  const Workload& workload_;
   const Precision& types_;
   LocalDims s_;
   std::int64_t hidden_ = 0;   // [R,H e]

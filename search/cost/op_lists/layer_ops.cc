@@ -40,7 +40,7 @@ class OpLister {
     op.transpose_a = ta;
     op.transpose_b = tb;
     op.accumulate = accumulate;
-    ops.push_back(op);
+    Append(op);
   }
   // `bias`: whether the linear layer has one.
   void Matmul(Epilogue epilogue, std::int64_t m, std::int64_t n, std::int64_t k, bool bias) {
@@ -58,12 +58,17 @@ class OpLister {
     if (bias) {
       Matmul(Epilogue::kBiasGradient, rows, columns, s.tokens, bias);
       ops.back().accumulate = Adds(accumulate);
+      ops.back().gradients = GradientsOfOps(types);
     } else {
       WeightGradient(rows, columns, accumulate);
     }
   }
   void Add(OpKind kind, DType type, std::array<std::int64_t, 5> dims) {
-    ops.push_back(OpDesc{.kind = kind, .dtype = type, .dims = dims});
+    Append({.kind = kind, .dtype = type, .dims = dims});
+  }
+  void Append(OpDesc op) {
+    if (UsesGradients(op)) op.gradients = GradientsOfOps(types);
+    ops.push_back(op);
   }
   void Rows(OpKind kind, std::int64_t width) { Add(kind, types.compute, {s.tokens, width}); }
   void Logits(OpKind kind) {

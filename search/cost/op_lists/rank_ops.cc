@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "search/cost/memory/rank_units.h"
 #include "search/cost/op_lists/unit_ops.h"
@@ -112,25 +113,87 @@ std::vector<RepeatedOp> IfAny(const OpDesc& op) {
 
 }  // namespace
 
-OpDesc ParameterOp(const RunView& run, std::int64_t pipeline_rank, OpKind kind,
-                   StateCoordinates coordinates) {
+namespace {
+
+// Returns the elements of the parameters whose states the rank has; `sums`: that it counts in the norm.
+std::int64_t ElementsOf(const RunView& run, std::int64_t pipeline_rank, bool sums,
+                        StateCoordinates coordinates) {
   const std::int64_t shards = StateShards(run.plan), kv_replicas = KvReplicas(run.model, run.plan);
-  const bool sums = kind == OpKind::kSumOfSquares;
-  std::int64_t elements = 0;
-  if (!sums || coordinates.data < shards) {  // of the first replica
-    elements = OwnElements(LocalDimsOf(run), run.model, run.plan, PlaceOf(run.plan, pipeline_rank),
-                           RankLayers(run.model, run.plan, pipeline_rank), coordinates.data % shards,
-                           {.replicated = !sums || coordinates.tensor == 0,
-                            .shared_heads = !sums || coordinates.tensor % kv_replicas == 0,
-                            .tied_copy = !sums});
-  }
-  const Precision& types = run.workload.precision;
-  OpDesc op{.kind = kind, .dtype = types.gradients, .dims = {elements}};
-  if (kind == OpKind::kAdamW) {
-    op.dtype = types.parameters;
-    op.master_weights = types.master_weights;
-  }
+  if (sums && coordinates.data >= shards) return 0;  // not of the first replica
+  return OwnElements(LocalDimsOf(run), run.model, run.plan, PlaceOf(run.plan, pipeline_rank),
+                     RankLayers(run.model, run.plan, pipeline_rank), coordinates.data % shards,
+                     {.replicated = !sums || coordinates.tensor == 0,
+                      .shared_heads = !sums || coordinates.tensor % kv_replicas == 0,
+                      .tied_copy = !sums});
+}
+
+OpDesc SumOfSquaresOp(const Precision& types, std::int64_t elements) {
+  return {.kind = OpKind::kSumOfSquares, .dtype = types.gradients, .dims = {elements}};
+}
+
+OpDesc UpdateOp(const Precision& types, OpKind kind, bool has_moments, std::int64_t elements) {
+  OpDesc op{.kind = kind, .dtype = types.parameters, .dims = {elements}};
+  op.gradients = GradientsOfOps(types);
+  if (has_moments) op.moments = types.moments;
+  op.master = types.master;
   return op;
+}
+
+// Lists the products by which Muon orthogonalizes the updates of the layers' matrices: five Newton-Schulz
+// iterations of A = X X^T, A^2 and A X, in the compute type (Jordan et al. 2024). A rank has those of its
+// part of each matrix; the ranks that share states divide the layers.
+std::vector<RepeatedOp> NewtonSchulz(const RunView& run, std::int64_t layers) {
+  constexpr std::int64_t kIterations = 5;
+  const LocalDims s = LocalDimsOf(run);
+  const std::int64_t shards = StateShards(run.plan);
+  std::vector<RepeatedOp> ops;
+  for (const auto& [in, out] :
+       {std::pair(s.hidden, s.qkv), {s.attention, s.hidden}, {s.hidden, s.fc}, {s.ffn, s.hidden}}) {
+    const std::int64_t low = std::min(in, out), high = std::max(in, out);
+    const std::int64_t times = kIterations * ((layers + shards - 1) / shards);
+    const auto product = [&](std::int64_t n, std::int64_t k, bool transposed) {
+      OpDesc op{.kind = OpKind::kMatmul, .dtype = run.workload.precision.compute, .dims = {low, n, k}};
+      op.transpose_b = transposed;
+      ops.push_back({op, times});
+    };
+    product(low, high, true);
+    product(low, low, false);
+    product(high, low, false);
+  }
+  return ops;
+}
+
+// Lists what the optimizer does to the parameters whose states the rank has. Optimizers that are predicted
+// only are ops with the same traffic.
+std::vector<RepeatedOp> UpdateOps(const RunView& run, std::int64_t pipeline_rank,
+                                  StateCoordinates coordinates) {
+  const Precision& types = run.workload.precision;
+  const std::int64_t elements = ElementsOf(run, pipeline_rank, /*sums=*/false, coordinates);
+  if (elements == 0) return {};
+  const bool has_moments = MomentCount(run.workload.optimizer) > 0;
+  switch (run.workload.optimizer.kind) {
+    case OptimizerKind::kAdamW: return {{UpdateOp(types, OpKind::kAdamW, has_moments, elements)}};
+    case OptimizerKind::kSgd:
+    case OptimizerKind::kLion: return {{UpdateOp(types, OpKind::kSgd, has_moments, elements)}};
+    case OptimizerKind::kAdafactor:  // means of rows and columns first
+      return {{SumOfSquaresOp(types, elements)}, {UpdateOp(types, OpKind::kSgd, has_moments, elements)}};
+    case OptimizerKind::kMuon: break;
+  }
+  const RankPlace place = PlaceOf(run.plan, pipeline_rank);
+  const std::int64_t layers = RankLayers(run.model, run.plan, pipeline_rank);
+  const RankUnits units = UnitsOf(LocalDimsOf(run), run.model, run.plan, place, layers);
+  const std::int64_t of_layers = std::min(elements, units.layer * layers / StateShards(run.plan));
+  std::vector<RepeatedOp> ops = NewtonSchulz(run, layers);
+  ops.push_back({UpdateOp(types, OpKind::kSgd, has_moments, of_layers)});
+  if (elements > of_layers)
+    ops.push_back({UpdateOp(types, OpKind::kAdamW, has_moments, elements - of_layers)});
+  return ops;
+}
+
+}  // namespace
+
+OpDesc GradientNormOp(const RunView& run, std::int64_t pipeline_rank, StateCoordinates coordinates) {
+  return SumOfSquaresOp(run.workload.precision, ElementsOf(run, pipeline_rank, /*sums=*/true, coordinates));
 }
 
 OpDesc ScalarReduceOp(const ParallelPlan& plan) {
@@ -141,7 +204,6 @@ OpDesc ScalarReduceOp(const ParallelPlan& plan) {
 std::vector<RepeatedOp> RankOps(const RunView& run, std::int64_t pipeline_rank, ActionKind kind,
                                 StateCoordinates coordinates) {
   const auto lister = [&] { return Lister(run, pipeline_rank); };
-  const auto parameter_op = [&](OpKind op) { return ParameterOp(run, pipeline_rank, op, coordinates); };
   switch (kind) {
     case ActionKind::kZeroScalars: {
       std::vector<RepeatedOp> ops;
@@ -164,11 +226,11 @@ std::vector<RepeatedOp> RankOps(const RunView& run, std::int64_t pipeline_rank, 
       return ops.TiedEmbedding();
     }
     case ActionKind::kReduceScalars: {
-      std::vector<RepeatedOp> ops = IfAny(parameter_op(OpKind::kSumOfSquares));
+      std::vector<RepeatedOp> ops = IfAny(GradientNormOp(run, pipeline_rank, coordinates));
       if (RankCount(run.plan) > 1) ops.push_back({ScalarReduceOp(run.plan)});
       return ops;
     }
-    case ActionKind::kOptimizer: return IfAny(parameter_op(OpKind::kAdamW));
+    case ActionKind::kOptimizer: return UpdateOps(run, pipeline_rank, coordinates);
     case ActionKind::kGatherParameters:
       return GathersAfterUpdate(run.plan) ? lister().Parameters() : std::vector<RepeatedOp>();
     case ActionKind::kForward:

@@ -25,18 +25,17 @@ struct StateCoordinates {
 };
 
 // Returns the ops of an action of the whole rank (IsMicrobatch is false). Throws std::logic_error for others.
-// The sum of squares and AdamW depend on the coordinates (ParameterOp), and so do the sums of key-value heads
-// that ranks share, of which data coordinate 0 has the most.
+// The sum of squares (GradientNormOp) and the update of parameters depend on the coordinates, and so do the
+// sums of key-value heads that ranks share, of which data coordinate 0 has the most.
 std::vector<RepeatedOp> RankOps(const RunView& run, std::int64_t pipeline_rank, ActionKind kind,
                                 StateCoordinates coordinates = {});
 
-// Returns the op over all parameters whose states the rank has, over all its stages: kAdamW or kSumOfSquares,
-// with 0 elements if there are none, and then it is not issued. kSumOfSquares counts each parameter of the
-// model on one rank: it leaves out the last pipeline rank's copy of a tied table, replicated parameters at
-// tensor coordinates other than 0, shared heads on ranks other than the first of those that share them, and
-// everything on replicas other than the first.
-OpDesc ParameterOp(const RunView& run, std::int64_t pipeline_rank, OpKind kind,
-                   StateCoordinates coordinates = {});
+// Returns the sum of squares of the gradients whose states the rank has, over all its stages, with 0 elements
+// if there are none, and then it is not issued. It counts each parameter of the model on one rank: it leaves
+// out the last pipeline rank's copy of a tied table, replicated parameters at tensor coordinates other than
+// 0, shared heads on ranks other than the first of those that share them, and everything on replicas other
+// than the first.
+OpDesc GradientNormOp(const RunView& run, std::int64_t pipeline_rank, StateCoordinates coordinates = {});
 
 // Returns the sum of the step's scalars (loss, squared gradient norm) over all ranks. Requires several ranks.
 OpDesc ScalarReduceOp(const ParallelPlan& plan);

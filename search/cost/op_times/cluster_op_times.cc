@@ -18,7 +18,7 @@ bool IsDataGroup(CommGroup group) {
 // Returns an error that names a precision the device has a rate for.
 absl::Status MissingRate(const ClusterSpec& cluster, const Precision& precision) {
   const DeviceSpec& device = cluster.groups.front().device;
-  const std::string figure = fmt::format("device.flops_per_s.{}", Name(precision));
+  const std::string figure = fmt::format("device.flops_per_s.{}", BaseName(precision));
   for (const std::string_view other : {"bf16", "fp16", "fp32"}) {
     if (PeakFlops(device, *ParsePrecision(other))) {
       return MissingFigure(cluster, figure, fmt::format("give it, or use precision {}", other));
@@ -38,7 +38,7 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
   const NodeGroup& group = cluster.groups.front();
   const EngineProfile engine = TimedEngine(cluster);
   const DeviceEfficiency& efficiency = group.device.efficiency;
-  if (group.device.kind == DeviceKind::kCuda && Name(precision) == "fp64") {
+  if (group.device.kind == DeviceKind::kCuda && BaseName(precision) == "fp64") {
     return ClusterError(cluster,
                         "fp64 is for CPUs only, and its devices are GPUs; use precision bf16, fp16 or fp32");
   }
@@ -114,7 +114,8 @@ double ClusterOpTimes::Seconds(const OpDesc& op, const ParallelPlan& plan) const
     case OpKind::kUnfusedAttentionForward:
     case OpKind::kUnfusedAttentionBackward: return UnfusedAttentionSeconds(op, device_, overhead_s_);
     case OpKind::kSumOfSquares:
-    case OpKind::kAdamW: return MinBytes(op) / optimizer_bytes_per_s_ + overhead_s_;
+    case OpKind::kAdamW:
+    case OpKind::kSgd: return MinBytes(op) / optimizer_bytes_per_s_ + overhead_s_;
     default: break;
   }
   if (!IsCommunication(op.kind)) return MinBytes(op) / device_.bytes_per_s + overhead_s_;

@@ -17,7 +17,7 @@
 #include "search/cost/op_times/compute_model.h"
 #include "search/cost/op_times/op_time_model.h"
 #include "search/plan/cluster/cluster_spec.h"
-#include "search/plan/precision.h"
+#include "search/plan/states/precision.h"
 
 namespace autocfg {
 

@@ -32,7 +32,7 @@ double DistanceSquared(const OpDesc& a, const OpDesc& b) {
   // Names every field, so that a new one does not compile until its part in the distance is decided. Kind,
   // group and its size are equal, or make no difference; types and epilogues have fits of their own.
   const auto& [kind, dtype, transpose_a, transpose_b, accumulate, epilogue, bias, window, alibi, softcap,
-               master_weights, activation, group, group_size, dims] = a;
+               gradients, moments, master, activation, group, group_size, dims] = a;
   double sum = 0;
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] == b.dims[i]) continue;
@@ -43,8 +43,9 @@ double DistanceSquared(const OpDesc& a, const OpDesc& b) {
   // Rates hardly depend on how many of the pairs are computed: those of all scale to a window's by FLOPs.
   if ((window == 0) != (b.window == 0)) sum += kOtherAddend;
   if (transpose_a != b.transpose_a || transpose_b != b.transpose_b) sum += kOtherKernel;
-  if (accumulate != b.accumulate || bias != b.bias || softcap != b.softcap) sum += kOtherAddend;
-  if (activation != b.activation || master_weights != b.master_weights || alibi != b.alibi)
+  if (accumulate != b.accumulate || bias != b.bias || softcap != b.softcap || gradients != b.gradients)
+    sum += kOtherAddend;
+  if (activation != b.activation || moments != b.moments || master != b.master || alibi != b.alibi)
     sum += kOtherKernel;
   return sum;
 }

@@ -38,7 +38,7 @@ void CheckDeepSpeed(const ExportedRun& run, Refusals& refuse) {
 
 ExportedFile WriteDeepSpeed(const ExportedRun& run) {
   const ParallelPlan& plan = run.plan;
-  const std::string_view precision = Name(run.workload.precision);
+  const std::string_view precision = BaseName(run.workload.precision);
   ExportedFile exported;
   DeepSpeedJson json;
   Put(deepspeed::kGlobalBatch, run.workload.global_batch, json);

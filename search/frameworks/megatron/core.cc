@@ -116,7 +116,7 @@ void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run) {
   const std::string attention = read.Text(names.attention, kChosenLater);
   const bool chosen_later = attention == kChosenLater,
              unfused = attention == kUnfusedAttention || attention == "local",
-             fp32 = Name(run.workload.precision) == "fp32";
+             fp32 = BaseName(run.workload.precision) == "fp32";
   if (fp32 && !chosen_later && !unfused) {
     read.Fail(*read.Find(names.attention),
               fmt::format("is {}, which takes 16 bits, and the run is in fp32; give {}",

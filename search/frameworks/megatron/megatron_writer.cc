@@ -133,7 +133,7 @@ void WriteParallelism(const ExportedRun& run, FlagFile& file, std::vector<std::s
 
 void WriteTraining(const ExportedRun& run, FlagFile& file) {
   const ParallelPlan& plan = run.plan;
-  const std::string_view precision = Name(run.workload.precision);
+  const std::string_view precision = BaseName(run.workload.precision);
   file.Section("precision and optimizer");
   file.Flag(megatron::kBf16, precision == "bf16");
   file.Flag(megatron::kFp16, precision == "fp16");

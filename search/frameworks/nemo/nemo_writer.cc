@@ -135,7 +135,7 @@ void CheckNemo(const ExportedRun& run, Refusals& refuse) {
 
 ExportedFile WriteNemo(const ExportedRun& run) {
   const ParallelPlan& plan = run.plan;
-  const bool bf16 = Name(run.workload.precision) == "bf16";
+  const bool bf16 = BaseName(run.workload.precision) == "bf16";
   ExportedFile exported;
   if (plan.tp_overlap > 1) {
     exported.translated.push_back(

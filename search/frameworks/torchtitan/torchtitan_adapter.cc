@@ -21,7 +21,7 @@ constexpr LegalityRule kTorchtitanRules[] = {
      Says<"zero=0 of several data ranks with tp or pp">},
     {kCannot, "one_data_rank", kReads<"tp", "pp", "dp">,
      [](const PlanCase& c) {
-       return BatchRanks(c.plan) == 1 && Name(c.workload.precision) == "bf16" &&
+       return BatchRanks(c.plan) == 1 && BaseName(c.workload.precision) == "bf16" &&
               (SplitsLayers(c.plan) || SplitsDepth(c.plan));
      },
      Says<"precision=bf16 with tp or pp on one data rank (bf16 comes with its sharding)">},

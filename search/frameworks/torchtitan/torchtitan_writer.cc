@@ -128,7 +128,7 @@ ExportedFile WriteTorchtitan(const ExportedRun& run) {
   file.Set("training.steps", run.tokens > 0 ? StepsOf(run) : 1000);
   file.Set("training.max_norm", "1.0");
   file.SetText("training.dataset", "c4_test");
-  file.SetText(torchtitan::kPrecision, Name(run.workload.precision) == "bf16" ? "bfloat16" : "float32");
+  file.SetText(torchtitan::kPrecision, BaseName(run.workload.precision) == "bf16" ? "bfloat16" : "float32");
   WriteParallelism(run, file);
   file.SetText(torchtitan::kRecompute,
                plan.recompute == Recompute::kFull ? torchtitan::kFullRecompute : torchtitan::kNoRecompute);

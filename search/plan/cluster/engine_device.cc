@@ -59,6 +59,23 @@ std::string EngineDeviceNames(bool dry) {
 
 std::optional<DeviceKind> NeededKind(EngineDevice device) { return TraitsOf(device).needs; }
 
+absl::Status CheckRuns(DeviceKind kind, const Precision& precision) {
+  const bool on_gpu = kind == DeviceKind::kCuda;
+  const std::string_view base = BaseName(precision);
+  if (on_gpu && base == "fp64")
+    return absl::InvalidArgumentError("fp64 is for CPUs only; on a GPU give bf16 or fp32");
+  if (on_gpu ? base != "bf16" && base != "fp32" : base != "fp32" && base != "fp64") {
+    return absl::UnimplementedError(fmt::format("{} on {} is not supported yet; give {}", base,
+                                                on_gpu ? "a GPU" : "the CPU",
+                                                on_gpu ? "bf16 or fp32" : "fp32 or fp64"));
+  }
+  if (on_gpu && base == "fp32" && precision.gradients != DType::kF32) {
+    return absl::UnimplementedError(
+        fmt::format("grads={} in fp32 on a GPU is not supported yet; give fp32", Name(precision.gradients)));
+  }
+  return CheckEngineRuns(precision);
+}
+
 bool UsesGpus(EngineDevice device) { return NeededKind(device) == DeviceKind::kCuda; }
 
 bool Computes(EngineDevice device) { return TraitsOf(device).computes; }

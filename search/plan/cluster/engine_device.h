@@ -8,6 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
+#include "search/plan/states/precision.h"
+
 namespace autocfg {
 
 // Hardware: of a cluster's node group, of a worker.
@@ -40,6 +43,10 @@ std::string EngineDeviceNames(bool dry);
 
 // Returns the hardware that ranks on the device need; no value if any worker can run them.
 std::optional<DeviceKind> NeededKind(EngineDevice device);
+
+// Returns OK if ranks that compute on this hardware run in the precision. Otherwise an error that names what
+// does: InvalidArgument for fp64 on GPUs, Unimplemented for what is not supported yet.
+absl::Status CheckRuns(DeviceKind kind, const Precision& precision);
 
 // Returns true if ranks on the device need GPUs.
 bool UsesGpus(EngineDevice device);

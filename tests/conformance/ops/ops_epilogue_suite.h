@@ -99,7 +99,7 @@ TEST_P(OpsEpilogueSuite, MatmulBiasGradientWritesOrAddsToBoth) {
     for (const bool accumulate : {true, false}) {
       const Values x = Random(m * k, 1), dy = Random(m * n, 2);
       Values dw = Random(k * n, 3), dbias = Random(n, 4);
-      const Tensor dw_ = dev_.PutWide({k, n}, dw), dbias_ = dev_.PutWide({n}, dbias);
+      const Tensor dw_ = dev_.PutGradient({k, n}, dw), dbias_ = dev_.PutGradient({n}, dbias);
       ops_.MatmulBiasGradient(dev_.Put({m, k}, x), dev_.Put({m, n}, dy), dw_, dbias_, accumulate, stream_);
       if (!accumulate) {
         dw = reference::Zeros(k * n);

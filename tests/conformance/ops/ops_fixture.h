@@ -11,6 +11,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -32,6 +33,7 @@ struct OpsUnderTest {
   // Largest allowed difference to a double-precision reference, relative to the largest element of the
   // reference (and to 1), before a result is rounded to a type narrower than the computing type.
   double tolerance = 0;
+  std::optional<DType> gradients = {};  // of parameters; none: the wide type
 };
 
 // Types to which results are rounded after they were computed in fp32. Rounding changes a result by at most
@@ -68,6 +70,7 @@ class OnDevice {
   explicit OnDevice(const OpsUnderTest& t)
       : type(t.type),
         wide_type(IsNarrow(t.type) ? DType::kF32 : t.type),
+        gradient_type(t.gradients.value_or(wide_type)),
         device(t.create_device()),
         stream(device->CreateStream()),
         ops(t.create_ops()) {}
@@ -97,6 +100,8 @@ class OnDevice {
   // These create tensors of the wide type.
   Tensor NewWide(Shape shape) { return New(shape, wide_type); }
   Tensor PutWide(Shape shape, const Values& values) { return Put(shape, values, wide_type); }
+  Tensor NewGradient(Shape shape) { return New(shape, gradient_type); }
+  Tensor PutGradient(Shape shape, const Values& values) { return Put(shape, values, gradient_type); }
   Tensor PutTokens(const std::vector<std::int32_t>& tokens) {
     const Tensor t = New({static_cast<std::int64_t>(tokens.size())}, DType::kI32);
     device->CopyFromHost(t.data, tokens.data(), t.Bytes(), *stream);
@@ -141,7 +146,8 @@ class OnDevice {
   }
 
   const DType type;
-  const DType wide_type;  // type of statistics, of gradients of parameters and of the optimizer's tensors
+  const DType wide_type;      // type of statistics and of the optimizer's tensors
+  const DType gradient_type;  // of parameters
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Ops> ops;
@@ -179,10 +185,11 @@ class OpsSuite : public testing::TestWithParam<OpsUnderTest> {
   // Returns the value rounded to the element type.
   double Rounded(double value) const { return RoundTo(dev_.type, value); }
 
-  // Returns inputs that the element type represents exactly, so that the reference uses the same values.
+  // Returns inputs that the types of elements and gradients represent exactly, so that the reference uses the
+  // same values.
   Values Random(std::int64_t n, unsigned seed, double low = -1, double high = 1) const {
     Values values = autocfg::Random(n, seed, low, high);
-    for (double& v : values) v = Rounded(v);
+    for (double& v : values) v = RoundTo(IsNarrow(dev_.gradient_type) ? dev_.gradient_type : dev_.type, v);
     return values;
   }
 

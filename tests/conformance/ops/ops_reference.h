@@ -327,13 +327,23 @@ inline CrossEntropy SoftmaxCrossEntropy(std::int64_t rows, std::int64_t vocab, s
 
 // Runs one step, in the order of the paper's algorithm 2.
 inline void AdamW(Values& p, const Values& grad, Values& m, Values& v, double weight_decay, double grad_scale,
-                  const AdamWParams& h) {
+                  const UpdateParams& h) {
   for (std::size_t i = 0; i < p.size(); ++i) {
     const double g = grad[i] * grad_scale;
     m[i] = h.beta1 * m[i] + (1 - h.beta1) * g;
     v[i] = h.beta2 * v[i] + (1 - h.beta2) * g * g;
     const double m_hat = m[i] / h.bias_correction1, v_hat = v[i] / h.bias_correction2;
     p[i] -= h.lr * (m_hat / (std::sqrt(v_hat) + h.eps) + weight_decay * p[i]);
+  }
+}
+
+// Runs one step as PyTorch's SGD does, without dampening; m is 0 before the first.
+inline void Sgd(Values& p, const Values& grad, Values& m, double weight_decay, double grad_scale,
+                const UpdateParams& h) {
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    const double g = grad[i] * grad_scale + weight_decay * p[i];
+    m[i] = h.momentum * m[i] + g;
+    p[i] -= h.lr * (h.momentum > 0 ? m[i] : g);
   }
 }
 

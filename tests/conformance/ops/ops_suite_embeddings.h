@@ -26,7 +26,7 @@ TEST_P(OpsSuite, Embedding) {
     }
   }
   const Tensor tokens_ = dev_.PutTokens(tokens), out = dev_.New({7, width}),
-               dtable = dev_.PutWide({vocab, width}, old);
+               dtable = dev_.PutGradient({vocab, width}, old);
   ops_.EmbeddingForward(tokens_, dev_.Put({vocab, width}, table), start, out, stream_);
   EXPECT_EQ(dev_.Get(out), want);
   const Tensor dout_ = dev_.Put({7, width}, dout);
@@ -49,7 +49,7 @@ TEST_P(OpsSuite, Position) {
   const Tensor table_ = dev_.Put({positions, width}, table);
   ops_.PositionForward(y_, seq, 0, table_, stream_);
   Near(y_, want, "y");
-  const Tensor dtable = dev_.PutWide({positions, width}, table);
+  const Tensor dtable = dev_.PutGradient({positions, width}, table);
   ops_.PositionBackward(dy, dtable, true, stream_);
   Near(dtable, dwant, "dtable");
   ops_.PositionBackward(dy, dtable, false, stream_);

@@ -22,7 +22,9 @@ TEST_P(OpsSuite, MatmulInEveryForm) {
           const Tensor ta_ = ta ? dev_.Put({k, m}, a) : dev_.Put({m, k}, a);
           const Tensor tb_ = tb ? dev_.Put({n, k}, b) : dev_.Put({k, n}, b);
           // Only gradients of parameters accumulate.
-          const Tensor c = accumulate ? dev_.PutWide({m, n}, want) : dev_.New({m, n});
+          const Tensor c = !accumulate ? dev_.New({m, n})
+                           : ta        ? dev_.PutGradient({m, n}, want)
+                                       : dev_.PutWide({m, n}, want);
           ops_.Matmul(ta_, Transpose{ta}, tb_, Transpose{tb}, c, accumulate, stream_);
           reference::Matmul(m, n, k, a, ta, b, tb, want);
           Near(c, want, "c");

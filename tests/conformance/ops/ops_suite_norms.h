@@ -31,7 +31,7 @@ TEST_P(OpsSuite, LayerNorm) {
     const Values old_dgamma = Random(width, 5), old_dbeta = Random(width, 6),
                  old_dx = Random(rows * width, 7);
     const Tensor dy_ = dev_.Put({rows, width}, dy), dx = dev_.New({rows, width});
-    const Tensor dgamma = dev_.PutWide({width}, old_dgamma), dbeta = dev_.PutWide({width}, old_dbeta);
+    const Tensor dgamma = dev_.PutGradient({width}, old_dgamma), dbeta = dev_.PutGradient({width}, old_dbeta);
     ops_.LayerNormBackward(dy_, x_, gamma_, mean, rstd, dx, false, dgamma, dbeta, true, stream_);
     Near(dx, want.dx, "dx", 4);
     const auto sum = [](Values a, const Values& b) {
@@ -74,7 +74,7 @@ TEST_P(OpsSuite, RmsNorm) {
     const reference::NormGradients want = reference::RmsNormBackward(rows, width, dy, x, gamma, norm);
     const Values old_dgamma = Random(width, 5), old_dx = Random(rows * width, 7);
     const Tensor dy_ = dev_.Put({rows, width}, dy), dx = dev_.New({rows, width}),
-                 dgamma = dev_.PutWide({width}, old_dgamma);
+                 dgamma = dev_.PutGradient({width}, old_dgamma);
     const auto sum = [](Values a, const Values& b) {
       for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
       return a;
@@ -125,7 +125,7 @@ TEST_P(OpsSuite, NormsOfHeads) {
     // Gradients of parameters: written, then added to.
     const double factor = 4 + std::sqrt(static_cast<double>(z.tokens * z.heads));
     for (const bool accumulate : {false, true}) {
-      const Tensor dgamma_q = dev_.PutWide({z.dim}, old), dgamma_k = dev_.PutWide({z.dim}, old);
+      const Tensor dgamma_q = dev_.PutGradient({z.dim}, old), dgamma_k = dev_.PutGradient({z.dim}, old);
       dev_.Set(dqkv_, dqkv);
       ops_.HeadNormBackward(dqkv_, z.heads, z.kv_heads, raw, q, k, rstd, dgamma_q, dgamma_k, accumulate,
                             stream_);
@@ -233,7 +233,7 @@ TEST_P(OpsSuite, NormsOfAllQueriesAndKeys) {
       ops_.QkNormForward(qkv, z.heads, z.kv_heads, ranks, q, k, 1e-3, raw, rstd, stream_);
       Near(qkv, want, "qkv" + at, 2, 1);
       Near(rstd, rstds, "rstd" + at, 2);
-      const Tensor dq = dev_.NewWide({queries}), dk = dev_.NewWide({keys}),
+      const Tensor dq = dev_.NewGradient({queries}), dk = dev_.NewGradient({keys}),
                    of_group = dev_.PutWide({z.tokens, 2}, products);
       ops_.QkNormBackward(dqkv, z.heads, z.kv_heads, ranks, raw, q, k, rstd, of_group, dq, dk, false,
                           stream_);

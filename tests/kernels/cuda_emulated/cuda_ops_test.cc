@@ -38,9 +38,16 @@ OpsUnderTest Emulated(const char* name, DType type, bool epilogues) {
   return {name, type, CreateDevice, [epilogues] { return Create(epilogues); }, 3e-6};
 }
 
+// Keeps gradients of parameters in bf16.
+OpsUnderTest WithBf16Gradients() {
+  OpsUnderTest ops = Emulated("cuda_bf16_gradients", DType::kBF16, true);
+  ops.gradients = DType::kBF16;
+  return ops;
+}
+
 INSTANTIATE_TEST_SUITE_P(Emulated, OpsSuite,
                          testing::Values(Emulated("cuda_fp32", DType::kF32, true),
-                                         Emulated("cuda_bf16", DType::kBF16, true)),
+                                         Emulated("cuda_bf16", DType::kBF16, true), WithBf16Gradients()),
                          [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Emulated, OpsCrossEntropySuite,
                          testing::Values(Emulated("cuda_fp32", DType::kF32, true),
@@ -48,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Emulated, OpsCrossEntropySuite,
                          [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Emulated, OpsEpilogueSuite,
                          testing::Values(Emulated("cuda_fp32", DType::kF32, true),
-                                         Emulated("cuda_bf16", DType::kBF16, true),
+                                         Emulated("cuda_bf16", DType::kBF16, true), WithBf16Gradients(),
                                          Emulated("cuda_fp32_plain", DType::kF32, false),
                                          Emulated("cuda_bf16_plain", DType::kBF16, false)),
                          [](const auto& info) { return info.param.name; });
@@ -380,19 +387,33 @@ TEST(KernelOps, RejectOtherTypesByName) {
   }
 }
 
-TEST(KernelOps, KeepStatisticsAndGradientsInF32) {
+TEST(KernelOps, RejectOtherTypesOfStatisticsAndStates) {
   const Tensor x{.dtype = DType::kBF16, .rank = 2, .shape = {2, 3}},
       w{.dtype = DType::kBF16, .rank = 1, .shape = {3}};
   const Tensor rstd{.dtype = DType::kF64, .rank = 1, .shape = {2}};
   const auto ops = CreateOps();
   const auto stream = CreateDevice()->CreateStream();
   EXPECT_EQ(ErrorOf([&] { ops->RmsNormForward(x, w, 1e-5, x, rstd, *stream); }),
-            "rms_norm_forward: the cuda device keeps statistics, gradients of parameters and optimizer "
-            "states in fp32, not fp64");
+            "rms_norm_forward: the cuda device keeps statistics in fp32, not fp64");
   const Tensor narrow{.dtype = DType::kF32, .rank = 1, .shape = {2}};
-  EXPECT_EQ(ErrorOf([&] { ops->RmsNormBackward(x, x, w, narrow, x, false, w, true, *stream); }),
-            "rms_norm_backward: the cuda device keeps statistics, gradients of parameters and optimizer "
-            "states in fp32, not bf16");
+  const auto of = [](DType type, Tensor t) {
+    t.dtype = type;
+    return t;
+  };
+  const Tensor half = of(DType::kF16, w), wide = of(DType::kF32, w), wide_x = of(DType::kF32, x);
+  EXPECT_EQ(ErrorOf([&] { ops->RmsNormBackward(x, x, w, narrow, x, false, half, true, *stream); }),
+            "rms_norm_backward: the cuda device keeps no gradients in fp16 where it computes in bf16");
+  EXPECT_EQ(
+      ErrorOf([&] { ops->RmsNormBackward(wide_x, wide_x, wide, narrow, wide_x, false, w, true, *stream); }),
+      "rms_norm_backward: the cuda device keeps no gradients in bf16 where it computes in fp32");
+  EXPECT_EQ(ErrorOf([&] {
+              ops->AdamW(std::array{UpdatedTensor{w, w, wide, half, half}}, {}, *stream);
+            }),
+            "adamw: the cuda device keeps no m in fp16 of parameters in bf16");
+  EXPECT_EQ(ErrorOf([&] {
+              ops->Sgd(std::array{UpdatedTensor{wide, w}}, {}, *stream);
+            }),
+            "sgd: the cuda device keeps no grad in bf16 of parameters in fp32");
 }
 
 TEST(KernelOps, EmptyListsAddNothing) {

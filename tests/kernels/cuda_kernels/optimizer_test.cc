@@ -43,7 +43,7 @@ TYPED_TEST(OptimizerTest, AdamWOfManyTensors) {
     std::unique_ptr<DeviceArray<float>> grad_, master, m_, v_;
     double weight_decay;
   };
-  AdamWParams h;
+  UpdateParams h;
   h.lr = 0.01;
   h.bias_correction1 = 1 - std::pow(h.beta1, 3);
   h.bias_correction2 = 1 - std::pow(h.beta2, 3);
@@ -52,7 +52,7 @@ TYPED_TEST(OptimizerTest, AdamWOfManyTensors) {
   h.squared_norm = {.data = squared_norm.data(), .dtype = DType::kF64, .rank = 1, .shape = {1}};
   for (bool with_master : {false, true}) {
     std::vector<Parameter> parameters;
-    std::vector<AdamWItem<TypeParam>> items;
+    std::vector<UpdateItem> items;
     for (int i = 0; i < 300; ++i) {
       const std::int64_t n = i == 1 ? 20003 : i == 256 ? 8192 : i == 299 ? 8193 : 1 + i % 40, offset = i % 2;
       const auto seed = static_cast<unsigned>(4 * i);
@@ -76,7 +76,8 @@ TYPED_TEST(OptimizerTest, AdamWOfManyTensors) {
                        one.m_->data(), one.v_->data(), n, static_cast<float>(1 - h.lr * one.weight_decay)});
       parameters.push_back(std::move(one));
     }
-    AdamW<TypeParam>(items, h, nullptr);
+    const DType type = sizeof(TypeParam) == 2 ? DType::kBF16 : DType::kF32;
+    AdamW(items, {type, DType::kF32, DType::kF32, DType::kF32}, h, nullptr);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       Parameter& one = parameters[i];
       for (std::size_t j = 0; j < one.p.size(); ++j) {

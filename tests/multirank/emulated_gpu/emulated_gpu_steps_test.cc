@@ -357,7 +357,7 @@ TEST_F(EmulatedGpu, ResumesToTheLastBit) {
   gpt2_dp.plan = {{.dp = 2}};
   llama.plan = {{.tp = 2, .pp = 2}};
   for (TrainConfig whole : {Gpt2("bf16"), gpt2_dp, llama}) {
-    SCOPED_TRACE(::testing::Message() << Name(whole.workload.precision) << " tp=" << whole.plan.tp
+    SCOPED_TRACE(::testing::Message() << PrecisionText(whole.workload.precision) << " tp=" << whole.plan.tp
                                       << " pp=" << whole.plan.pp << " dp=" << whole.plan.dp);
     const TempDir directory;
     whole.lr.steps = 4;

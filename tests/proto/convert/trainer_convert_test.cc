@@ -28,6 +28,7 @@ TEST(OpConvert, RoundTrips) {
     if (op.kind == OpKind::kMatmul) op.transpose_b = true;
     op.accumulate = TakesAccumulate(op);
     if (HasActivation(op)) op.activation = Activation::kGeGlu;
+    if (op.kind == OpKind::kAdamW) op.moments = DType::kF64;
     if (IsCommunication(op.kind)) {
       op.group = CommGroup::kData;
       op.group_size = 4;
@@ -64,7 +65,13 @@ TEST(OpConvert, EveryFieldRoundTrips) {
       {.kind = OpKind::kAttentionBackward, .alibi = true, .dims = {2, 3, 4, 5, 1}},
       {.kind = OpKind::kCrossEntropy, .softcap = true, .dims = {2, 3}},
       {.kind = OpKind::kAttentionForward, .window = 2, .dims = {2, 3, 4, 5, 1}},
-      {.kind = OpKind::kAdamW, .dtype = DType::kBF16, .master_weights = true, .dims = {2}},
+      {.kind = OpKind::kAdamW,
+       .dtype = DType::kBF16,
+       .gradients = DType::kBF16,
+       .moments = DType::kF32,
+       .master = DType::kF32,
+       .dims = {2}},
+      {.kind = OpKind::kSgd, .dims = {2}},
       {.kind = OpKind::kSend, .group = CommGroup::kPipeline, .group_size = 4, .dims = {2}}};
   std::set<std::string> set;
   for (const OpDesc& op : ops) {

@@ -109,7 +109,7 @@ TEST(OpTimes, UnmeasuredKindsAndTypes) {
   OpDesc fp64 = Matmul(256, 256, 256);
   fp64.dtype = DType::kF64;
   EXPECT_NEAR(times.Seconds(fp64) / times.Seconds(Matmul(256, 256, 256)), 2, 0.2);
-  const OpDesc adamw{.kind = OpKind::kAdamW, .dims = {1 << 20, 0, 0, 0}};
+  const OpDesc adamw{.kind = OpKind::kAdamW, .moments = DType::kF32, .dims = {1 << 20, 0, 0, 0}};
   EXPECT_NEAR(times.Seconds(adamw) / device.Seconds(adamw), 1, 0.2);
   EXPECT_EQ(OpTimes().Seconds(adamw), std::numeric_limits<double>::infinity());
   EXPECT_EQ(times.Seconds(Comm(OpKind::kSend, CommGroup::kPipeline, 2, 8)),

@@ -48,6 +48,7 @@ class RandomRuns {
         states_(seed + 3),
         features_(seed + 4),
         shared_heads_(seed + 5),
+        optimizers_(seed + 6),
         limits_(std::move(limits)) {
     for (int i = 0; i < kPositionCount; ++i) {
       const ModelSpec model{.position = static_cast<Position>(i)};
@@ -135,7 +136,11 @@ class RandomRuns {
       plan.param_overlap = ShardsStates(plan) && states_() % 2 == 0;
       run.model.max_seq_len = run.workload.seq_len + Pick({0, 3});
       run.workload.global_batch = plan.dp * plan.micro_batch * microbatches;
-      run.workload.precision = *ParsePrecision(std::vector{"fp32", "fp64", "bf16"}[random_() % 3]);
+      run.workload.precision =
+          *ParsePrecision(std::vector{"fp32", "fp64", "bf16", "bf16:grads=bf16,moments=bf16,master=none",
+                                      "bf16:master=bf16", "fp32:grads=bf16,moments=bf16"}[random_() % 6]);
+      const Optimizer plain{.kind = OptimizerKind::kSgd}, heavy{OptimizerKind::kSgd, 0.9};
+      run.workload.optimizer = std::vector<Optimizer>{{}, {}, plain, heavy}[optimizers_() % 4];
       if (!FindIllegality({run.model, run.workload, plan}, RankCount(plan))) return run;
     }
   }
@@ -155,7 +160,7 @@ class RandomRuns {
 
   std::mt19937_64 random_;
   // Of options and values that were added later: the other choices stay as they were.
-  std::mt19937_64 flags_, split_backwards_, messages_, states_, features_, shared_heads_;
+  std::mt19937_64 flags_, split_backwards_, messages_, states_, features_, shared_heads_, optimizers_;
   RunLimits limits_;
   std::vector<Position> positions_;  // those that the runs may have
   std::vector<Schedule> schedules_ = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};

@@ -44,7 +44,7 @@ TEST(Measurements, ReadsRowsAndDefaults) {
   EXPECT_EQ(m.model.vocab, 51200);
   EXPECT_EQ(m.model.max_seq_len, 1024);
   EXPECT_EQ(m.workload.global_batch, 16);
-  EXPECT_EQ(Name(m.workload.precision), "fp16");
+  EXPECT_EQ(PrecisionText(m.workload.precision), "fp16");
   EXPECT_EQ(m.plan.pp, 2);
   EXPECT_EQ(m.plan.recompute, Recompute::kFull);
   EXPECT_DOUBLE_EQ(m.step_time_s, 0.4105);

@@ -181,7 +181,7 @@ TEST(LaunchScripts, OptionsOfABranchThatRunsAreRead) {
       "if [ $FSDP -eq 1 ]; then A+=( --use-torch-fsdp2 ); else A+=( --use-distributed-optimizer ); fi";
   const auto run = ReadFrameworkFile(kMegatron, "a.sh", ScriptWith(before, "--nproc-per-node 8", "${A[@]}"));
   ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_EQ(Name(run->workload.precision), "fp8");
+  EXPECT_EQ(PrecisionText(run->workload.precision), "fp8");
   EXPECT_EQ(run->plan.zero_stage, 1);
   ParallelPlan plan = run->plan;
   plan.zero_stage = 0;
@@ -197,7 +197,7 @@ TEST(LaunchScripts, ATextThatAShellReadsAgainEndsWithItsCommand) {
     const auto run = ReadFrameworkFile(kMegatron, "a.sh", script);
     ASSERT_TRUE(run.ok()) << script << run.status();
     EXPECT_EQ(run->ranks, 8);
-    EXPECT_EQ(Name(run->workload.precision), "bf16");
+    EXPECT_EQ(PrecisionText(run->workload.precision), "bf16");
   }
 }
 
@@ -206,7 +206,7 @@ TEST(LaunchScripts, ACommandThatIsEvaluatedEndsAtItsPipe) {
   script = "C=\"" + script.substr(1, script.size() - 2) + "\"\nC=\"$C |& tee log\"\necho $C\neval $C\n";
   const auto run = ReadFrameworkFile(kMegatron, "a.sh", script);
   ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_EQ(Name(run->workload.precision), "bf16");
+  EXPECT_EQ(PrecisionText(run->workload.precision), "bf16");
 }
 
 TEST(LaunchScripts, WhatAConditionAddsMattersByItsOptions) {

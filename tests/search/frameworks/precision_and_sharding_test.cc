@@ -32,7 +32,7 @@ absl::StatusOr<FrameworkRun> Read(std::string_view framework, const std::string&
 
 std::string PrecisionOf(const std::string& text) {
   const auto run = Read(kTorchtitan, text);
-  return run.ok() ? std::string(Name(run->workload.precision)) : std::string(run.status().message());
+  return run.ok() ? PrecisionText(run->workload.precision) : std::string(run.status().message());
 }
 
 // torchtitan/distributed/utils.py, maybe_enable_amp.

@@ -60,7 +60,7 @@ TEST(PersonsFiles, CommentsOfAFlagFileAreNoValues) {
   const auto run =
       ReadFrameworkFile(kMegatron, "run.args", FlagsWith("--bf16  # half the memory\n\n# --fp16"), options);
   ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_EQ(Name(run->workload.precision), "bf16");
+  EXPECT_EQ(PrecisionText(run->workload.precision), "bf16");
 }
 
 TEST(PersonsFiles, UnevenStages) {

@@ -164,8 +164,14 @@ TEST(OpDesc, Line) {
   EXPECT_EQ(ToString(activation), "activation_forward fp32 geglu bias 512x3072");
   OpDesc update = Op(OpKind::kAdamW, {1000});
   update.dtype = DType::kBF16;
-  update.master_weights = true;
+  update.moments = update.master = DType::kF32;
   EXPECT_EQ(ToString(update), "adamw bf16 master 1000");
+  update.gradients = update.moments = update.master = DType::kBF16;
+  EXPECT_EQ(ToString(update), "adamw bf16 grads=bf16 moments=bf16 master=bf16 1000");
+  OpDesc plain = Op(OpKind::kSgd, {1000});
+  EXPECT_EQ(ToString(plain), "sgd fp32 1000");
+  plain.moments = DType::kF32;
+  EXPECT_EQ(ToString(plain), "sgd fp32 moments=fp32 1000");
 }
 
 TEST(OpDesc, Flops) {
@@ -210,13 +216,20 @@ TEST(OpDesc, MinBytes) {
   EXPECT_EQ(MinBytes(Product(Epilogue::kResidual, {2, 3, 5}, Activation::kGelu, true)),
             4 * (10 + 15 + 6 + 6 + 3));
   EXPECT_EQ(MinBytes(Op(OpKind::kFill, {100})), 400);
-  EXPECT_EQ(MinBytes(Op(OpKind::kAdamW, {100})), 2800);
+  OpDesc update = Op(OpKind::kAdamW, {100});
+  update.moments = DType::kF32;
+  EXPECT_EQ(MinBytes(update), 2800);
+  EXPECT_EQ(MinBytes(Op(OpKind::kSgd, {100})), 100 * 3 * 4) << "gradient in, weights in and out";
   OpDesc with_master = Op(OpKind::kAdamW, {100});
   with_master.dtype = DType::kBF16;
-  with_master.master_weights = true;
+  with_master.moments = with_master.master = DType::kF32;
   // Weights read and written in two bytes; the gradient read, the master copy and two moments read and
   // written, in four bytes.
   EXPECT_EQ(MinBytes(with_master), 100 * (2 + 4 + 3 * 8));
+  OpDesc narrow = Op(OpKind::kAdamW, {100});
+  narrow.dtype = DType::kBF16;
+  narrow.gradients = narrow.moments = DType::kBF16;
+  EXPECT_EQ(MinBytes(narrow), 100 * (2 + 2 * 4 + 4)) << "gradient in; moments and weights in and out";
   EXPECT_EQ(MinBytes(Op(OpKind::kResidualAdd, {4, 8})), 4 * 3 * 32);
   EXPECT_EQ(MinBytes(Op(OpKind::kScale, {4, 8})), 4 * 2 * 32);
   EXPECT_EQ(MinBytes(Op(OpKind::kRmsNormForward, {4, 8})), 4 * (2 * 32 + 8 + 4));
@@ -290,8 +303,11 @@ TEST(OpDesc, HashDistinguishesFields) {
   other.bias = true;
   EXPECT_TRUE(differs(other));
   other = op;
-  other.master_weights = true;
-  EXPECT_TRUE(differs(other));
+  for (std::optional<DType> OpDesc::*type : {&OpDesc::gradients, &OpDesc::moments, &OpDesc::master}) {
+    other = op;
+    other.*type = DType::kF32;
+    EXPECT_TRUE(differs(other)) << "fp32 is not the absence of a type";
+  }
   for (const Activation activation :
        {Activation::kGeluErf, Activation::kRelu, Activation::kSwiGlu, Activation::kGeGlu}) {
     other = op;

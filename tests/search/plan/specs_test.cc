@@ -11,7 +11,7 @@
 #include "search/ops/op_desc.h"
 #include "search/plan/cluster/cluster_spec.h"
 #include "search/plan/model_spec.h"
-#include "search/plan/precision.h"
+#include "search/plan/states/precision.h"
 #include "search/plan/workload.h"
 #include "tests/support/field_samples.h"
 #include "tests/support/llama_parts.h"
@@ -381,18 +381,63 @@ TEST(ClusterSpec, CountsAndBounds) {
 }
 
 TEST(Precision, Names) {
-  for (const char* name : {"fp64", "fp32", "bf16", "fp16"}) EXPECT_EQ(Name(*ParsePrecision(name)), name);
-  EXPECT_FALSE(ParsePrecision("fp4"));
-  EXPECT_FALSE(ParsePrecision(""));
-  EXPECT_EQ(UnknownPrecision("fp17"), "unknown precision 'fp17'; expected fp64, fp32, bf16, fp16 or fp8");
+  for (const char* name : {"fp64", "fp32", "bf16", "fp16"})
+    EXPECT_EQ(PrecisionText(*ParsePrecision(name)), name);
+  EXPECT_FALSE(ParsePrecision("fp4").ok());
+  EXPECT_FALSE(ParsePrecision("").ok());
+  EXPECT_EQ(ParsePrecision("fp17").status().message(),
+            "unknown precision 'fp17'; expected fp64, fp32, bf16, fp16 or fp8");
   EXPECT_EQ(*ParsePrecision("fp32"), Precision());
   const Precision bf16 = *ParsePrecision("bf16");
   EXPECT_EQ(bf16.compute, DType::kBF16);
   EXPECT_EQ(bf16.gradients, DType::kF32);
-  EXPECT_TRUE(bf16.master_weights);
-  Precision mixed;
-  mixed.compute = DType::kF64;
-  EXPECT_EQ(Name(mixed), "custom");
+  EXPECT_EQ(bf16.moments, DType::kF32);
+  EXPECT_EQ(bf16.master, DType::kF32);
+}
+
+TEST(Precision, TypesOfStates) {
+  const Precision narrow = *ParsePrecision("bf16:master=none,grads=bf16,moments=bf16");
+  EXPECT_EQ(narrow.compute, DType::kBF16);
+  EXPECT_EQ(narrow.gradients, DType::kBF16);
+  EXPECT_EQ(narrow.moments, DType::kBF16);
+  EXPECT_EQ(narrow.master, std::nullopt);
+  EXPECT_EQ(PrecisionText(narrow), "bf16:grads=bf16,moments=bf16,master=none");
+  EXPECT_EQ(BaseName(narrow), "bf16");
+  EXPECT_EQ(*ParsePrecision(PrecisionText(narrow)), narrow);
+  EXPECT_EQ(PrecisionText(*ParsePrecision("bf16:grads=fp32,master=fp32")), "bf16") << "those of the base";
+  EXPECT_EQ(PrecisionText(*ParsePrecision("fp8:moments=int8")), "fp8:moments=int8");
+  EXPECT_EQ(PrecisionText(*ParsePrecision("fp32:grads=bf16")), "fp32:grads=bf16");
+  EXPECT_EQ(PrecisionText(*ParsePrecision("fp64:moments=fp64,master=none")), "fp64");
+}
+
+TEST(Precision, WrongTypesOfStatesAreNamed) {
+  const auto says = [](std::string_view text) {
+    return std::string(ParsePrecision(text).status().message());
+  };
+  EXPECT_EQ(says("bf16:grads=fp16"), "grads=fp16 is not possible in bf16; expected fp32 or bf16");
+  EXPECT_EQ(says("bf16:grads=fp17"), "grads=fp17 is not possible in bf16; expected fp32 or bf16");
+  EXPECT_EQ(says("fp64:moments=bf16"), "moments=bf16 is not possible in fp64; expected fp64");
+  EXPECT_EQ(says("fp32:master=fp32"), "master=fp32 is not possible in fp32; expected none");
+  EXPECT_EQ(says("bf16:moments=none"),
+            "moments=none is not possible in bf16; expected fp32, bf16, fp16 or int8");
+  EXPECT_EQ(says("bf16:grads=bf16,grads=bf16"), "precision names grads twice");
+  for (const char* text : {"bf16:", "bf16:grads=bf16,", "bf16:weights=bf16", "bf16:grads"}) {
+    EXPECT_THAT(says(text),
+                HasSubstr(text == std::string("bf16:grads") ? "grads= is not possible"
+                                                            : "in a precision; expected grads=TYPE"))
+        << text;
+  }
+}
+
+TEST(Precision, WhatTheEngineDoesNotRunIsNamed) {
+  for (const char* text : {"fp32", "fp64", "bf16", "fp16", "bf16:grads=bf16,moments=bf16,master=none"})
+    EXPECT_TRUE(CheckEngineRuns(*ParsePrecision(text)).ok()) << text;
+  const auto says = [](std::string_view text) {
+    return std::string(CheckEngineRuns(*ParsePrecision(text)).message());
+  };
+  EXPECT_EQ(says("fp8"), "running fp8 is not supported yet; give fp64, fp32, bf16 or fp16");
+  EXPECT_EQ(says("bf16:moments=int8"), "moments=int8 can be predicted, not run; give fp32 or bf16");
+  EXPECT_EQ(says("fp16:grads=fp16"), "grads=fp16 can be predicted, not run; give fp32 or bf16");
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST(CalibrationOps, AreTheDistinctOpsOfAllPrograms) {
     }
     // The op of tensor coordinate 0, which predictions use.
     for (std::int64_t rank = 0; rank < plan.pp; ++rank)
-      expected.insert(ParameterOp({model, workload, plan}, rank, OpKind::kSumOfSquares));
+      expected.insert(GradientNormOp({model, workload, plan}, rank));
   }
   const auto ops = ListCalibrationOps(model, workload, plans, 100000);
   EXPECT_EQ(std::set<OpDesc>(ops.begin(), ops.end()), expected);

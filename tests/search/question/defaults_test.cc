@@ -24,7 +24,7 @@ Resolved Resolve(ClusterSpec cluster, DeviceTimes times, const std::string& prec
   Resolved resolved;
   const auto found = ResolveDefaults("", precision, times, cluster, resolved.notes);
   EXPECT_TRUE(found.ok()) << found.status();
-  if (found.ok()) resolved.precision = Name(*found);
+  if (found.ok()) resolved.precision = PrecisionText(*found);
   return resolved;
 }
 

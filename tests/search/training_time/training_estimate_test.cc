@@ -62,9 +62,9 @@ TEST_F(EstimateTrainingTest, GivesAPriceWithoutTokensPerBillion) {
 
 TEST_F(EstimateTrainingTest, SharesTheDefaultCheckpointOverTheNodes) {
   // bf16 parameters, and fp32 moments and master weights: 14 bytes.
-  EXPECT_EQ(CheckpointBytes(model_, *ParsePrecision("bf16")),
+  EXPECT_EQ(CheckpointBytes(model_, {.precision = *ParsePrecision("bf16")}),
             14.0 * static_cast<double>(ParameterCount(model_)));
-  EXPECT_EQ(CheckpointBytes(model_, *ParsePrecision("fp32")),
+  EXPECT_EQ(CheckpointBytes(model_, {.precision = *ParsePrecision("fp32")}),
             12.0 * static_cast<double>(ParameterCount(model_)));
   const auto estimate = Of({.tokens = 300e9, .node_mtbf_s = 5000 * 3600.0});
   ASSERT_TRUE(estimate.failures);

@@ -71,7 +71,7 @@ TEST_F(DescribedCluster, GpuClustersAreMeasuredInSlicesOnEqualGpus) {
   EXPECT_EQ(EvidenceOf(*problem), Evidence::kSlices);
   EXPECT_TRUE(NeedsCalibration(*problem));
   EXPECT_EQ(problem->options.measurable_ranks, 1);
-  EXPECT_EQ(Name(problem->workload.precision), "bf16");
+  EXPECT_EQ(PrecisionText(problem->workload.precision), "bf16");
   EXPECT_EQ(SpecFingerprint(ToProto(*problem)), SpecFingerprint(ToProto(*ParseSearchSpec(ToProto(*problem)))))
       << "the normal form";
   spec.set_machine_ranks(0);
@@ -86,7 +86,7 @@ TEST_F(DescribedCluster, PredictedDevicesWithoutBf16TakeFp16) {
   spec.set_predict_only(true);
   const auto problem = ParseSearchSpec(spec);
   ASSERT_TRUE(problem.ok()) << problem.status();
-  EXPECT_EQ(Name(problem->workload.precision), "fp16");
+  EXPECT_EQ(PrecisionText(problem->workload.precision), "fp16");
 }
 
 TEST_F(DescribedCluster, LocalGpuClusterIsMeasuredOnGpus) {
@@ -96,7 +96,7 @@ TEST_F(DescribedCluster, LocalGpuClusterIsMeasuredOnGpus) {
   ASSERT_TRUE(problem.ok()) << problem.status();
   EXPECT_EQ(problem->device, EngineDevice::kCuda);
   EXPECT_EQ(EvidenceOf(*problem), Evidence::kTrials);
-  EXPECT_EQ(Name(problem->workload.precision), "bf16");
+  EXPECT_EQ(PrecisionText(problem->workload.precision), "bf16");
   spec.set_device("cpu");
   EXPECT_THAT(std::string(ParseSearchSpec(spec).status().message()),
               HasSubstr("spec.cluster: its devices are GPUs"));

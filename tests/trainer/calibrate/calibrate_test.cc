@@ -290,7 +290,7 @@ TEST(Calibrate, RejectsInvalidOps) {
   OpDesc master;
   master.kind = OpKind::kAdamW;
   master.dims = {8};
-  master.master_weights = true;
+  master.moments = master.master = DType::kF32;
   EXPECT_TRUE(refuses(master)) << "a master copy, which the cpu device does not keep";
   Backend dry = CreateDryBackend(0, 1);
   EXPECT_THROW(TimeOps({}, {.budget_s = 0}, 0, 1, dry), BadInput);

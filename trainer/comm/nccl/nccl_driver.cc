@@ -67,6 +67,7 @@ ncclDataType_t TypeOf(DType type) {
     case DType::kBF16: return ncclBfloat16;
     case DType::kF16: return ncclFloat16;
     case DType::kI32: return ncclInt32;
+    case DType::kI8: return ncclInt8;
   }
   throw CommError("NCCL: unsupported element type");
 }
