@@ -1,7 +1,8 @@
 // Compares the engine with independent implementations (tests/golden/make_gpt2_golden.py,
-// make_llama_golden.py, make_attention_golden.py, make_layer_golden.py, make_rope_golden.py). From the same
+// make_llama_golden.py, make_attention_golden.py, make_layer_golden.py, make_rope_golden.py, make_states_golden.py). From the same
 // weights and data it must produce the same losses, norms and final weights, on one rank and with every split
 // of the model.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "search/plan/plan_text.h"
 #include "search/text/model_json.h"
 #include "tests/support/build_paths.h"
 #include "tests/support/temp_dir.h"
@@ -170,6 +172,69 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenVariant,
                          ::testing::Values("qk_norm", "full_norm", "alibi", "granite", "smollm3", "olmo2",
                                            "gemma3", "gemma2", "llama3_rope", "yarn", "longrope"),
                          [](const auto& info) { return std::string(info.param); });
+
+// Returns the largest relative differences of a run's losses and gradient norms to those of a golden run.
+struct Differences {
+  double losses = 0, norms = 0;
+};
+Differences DifferencesTo(const nlohmann::json& golden, const test::TrainedRun& run) {
+  const std::vector<double> losses = golden.at("losses"), norms = golden.at("grad_norms");
+  Differences most;
+  EXPECT_EQ(run.steps.size(), losses.size());
+  for (std::size_t s = 0; s < std::min(run.steps.size(), losses.size()); ++s) {
+    most.losses = std::max(most.losses, std::abs(run.steps[s].loss / losses[s] - 1));
+    most.norms = std::max(most.norms, std::abs(run.steps[s].grad_norm / norms[s] - 1));
+  }
+  return most;
+}
+
+TrainConfig StatesConfig(const std::string& precision, const std::string& optimizer, double momentum) {
+  TrainConfig c = GoldenConfig("gpt2", GoldenRun("gpt2"));
+  c.workload.precision = *ParsePrecision(precision);
+  EXPECT_TRUE(SetOptimizer(optimizer, momentum, c.workload).ok());
+  c.plan.micro_batch = 2;
+  return c;
+}
+
+TEST(GoldenStates, SgdMatchesReferenceUnderEveryPlan) {
+  int compared = 0;
+  const nlohmann::json states = GoldenRun("states");
+  for (const nlohmann::json& golden : states.at("runs")) {
+    if (golden.at("optimizer") != "sgd") continue;
+    TrainConfig c = StatesConfig(golden.at("precision"), "sgd", golden.at("momentum"));
+    for (const char* plan :
+         {"tp=1,pp=1,dp=1,mbs=2", "tp=3,pp=1,dp=2,mbs=1,zero=1", "tp=1,pp=2,dp=2,mbs=1,zero=2",
+          "tp=1,pp=2,dp=2,mbs=1,zero=3,schedule=gpipe", "tp=3,pp=2,dp=1,mbs=2,schedule=zb-h1"}) {
+      SCOPED_TRACE(fmt::format("{} momentum={}", plan, c.workload.optimizer.momentum));
+      c.plan = *ParsePlanText(plan);
+      const Differences most = DifferencesTo(golden, test::RunAsThreads(c));
+      EXPECT_LT(most.losses, 1e-9);
+      EXPECT_LT(most.norms, 1e-9);
+      ++compared;
+    }
+  }
+  EXPECT_EQ(compared, 10);
+}
+
+// A value that is rounded to bf16 changes by at most 2^-9 of its size. Gradients are rounded once for each of two
+// microbatches, and that of the tied table twice, so a norm may differ by 2^-7 of it. The losses follow weights
+// that such gradients move by a part of the learning rate.
+TEST(GoldenStates, TypesMatchReference) {
+  int compared = 0;
+  const nlohmann::json states = GoldenRun("states");
+  for (const nlohmann::json& golden : states.at("runs")) {
+    if (golden.at("optimizer") != "adamw") continue;
+    const std::string precision = golden.at("precision");
+    SCOPED_TRACE(precision);
+    const Differences most = DifferencesTo(golden, test::RunAsThreads(StatesConfig(precision, "adamw", 0)));
+    EXPECT_LT(most.norms, 0x1p-7);
+    EXPECT_LT(most.losses, 0x1p-9);
+    const Differences wide = DifferencesTo(golden, test::RunAsThreads(StatesConfig("fp32", "adamw", 0)));
+    EXPECT_LT(2 * most.losses, wide.losses) << "a run without the types is as near";
+    ++compared;
+  }
+  EXPECT_EQ(compared, 3);
+}
 
 // In these runs, clipping is active in some steps but not in others, and the data wraps around.
 TEST(Golden, RunsExerciseClippingAndWrapping) {

@@ -174,7 +174,10 @@ TEST(RunIdentity, HasEverythingThatChangesTheSteps) {
       [](TrainConfig& c) { c.adamw.weight_decay = 0; },
       [](TrainConfig& c) { c.clip_norm = 1; },
       [](TrainConfig& c) { c.seed = 1; },
-      [](TrainConfig& c) { c.workload.precision = *ParsePrecision("fp32"); }};
+      [](TrainConfig& c) { c.workload.precision = *ParsePrecision("fp32"); },
+      [](TrainConfig& c) { c.workload.precision = *ParsePrecision("fp32:moments=bf16"); },
+      [](TrainConfig& c) { c.workload.optimizer.kind = OptimizerKind::kSgd; },
+      [](TrainConfig& c) { c.workload.optimizer = {OptimizerKind::kSgd, 0.9}; }};
   for (std::size_t i = 0; i < changes.size(); ++i) {
     TrainConfig other = run;
     changes[i](other);
