@@ -22,16 +22,28 @@ class Refusals {
  public:
   // `what` names the field with its value, and what the framework has instead: "activation=relu".
   void UnlessModel(bool expressible, std::string what) { Unless(expressible, std::move(what), of_model_); }
-  // `text`: how a message lists the precisions that the framework has.
+  // Refuses precisions that the framework lacks, all types of states but those of the precision itself, and
+  // optimizers other than AdamW. `text`: how a message lists the precisions that it has.
   void UnlessPrecision(const ExportedRun& run, std::initializer_list<std::string_view> has,
                        std::string_view text) {
-    const std::string name = PrecisionText(run.workload.precision);
-    Unless(std::find(has.begin(), has.end(), name) != has.end(),
-           fmt::format("precision={} (it has {})", name, text), of_precision_);
+    if (run.workload.precision == *ParsePrecision(BaseName(run.workload.precision))) {
+      UnlessBase(run, has, text);
+    } else {
+      State(fmt::format("precision={} (it has {})", PrecisionText(run.workload.precision), text));
+    }
     Unless(run.workload.optimizer == Optimizer{},
            fmt::format("optimizer={} (the file has adamw)", OptimizerText(run.workload.optimizer)),
            of_precision_);
   }
+  // As UnlessPrecision, but says nothing of states.
+  void UnlessBase(const ExportedRun& run, std::initializer_list<std::string_view> has,
+                  std::string_view text) {
+    const std::string_view name = BaseName(run.workload.precision);
+    Unless(std::find(has.begin(), has.end(), name) != has.end(),
+           fmt::format("precision={} (it has {})", name, text), of_precision_);
+  }
+  // Refuses a type of states or an optimizer, named as in "grads=bf16".
+  void State(std::string what) { Unless(false, std::move(what), of_precision_); }
   // All rules of a framework that the plan breaks.
   void ByRules(std::span<const LegalityRule> rules, const ExportedRun& run) {
     const PlanCase plan{run, RankCount(run.plan)};

@@ -200,7 +200,18 @@ class Workload:
 
     global_batch: int
     seq_len: Optional[int] = None  # default: the model's max_seq_len
-    precision: Optional[str] = None  # fp64, fp32, bf16, fp16, fp8; default: bf16 on GPUs, fp32 on CPUs
+    # fp64, fp32, bf16, fp16, fp8; default: bf16 on GPUs, fp32 on CPUs. Types of states may follow:
+    # "bf16:grads=bf16,moments=bf16,master=none".
+    precision: Optional[str] = None
+    optimizer: Optional["Optimizer"] = None  # default: adamw
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Optimizer:
+    """An optimizer: adamw, sgd, or predicted only: adafactor, lion, muon, adamw8bit."""
+
+    name: str = "adamw"
+    momentum: float = 0.0  # of sgd
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

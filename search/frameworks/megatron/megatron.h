@@ -64,6 +64,18 @@ inline constexpr std::string_view kFsdp = "--use-megatron-fsdp";
 inline constexpr std::string_view kSharding = "--data-parallel-sharding-strategy";
 inline constexpr std::string_view kShardsGradients = "optim_grads";
 inline constexpr std::string_view kShardsParameters = "optim_grads_params";
+// Types of states (megatron/training/arguments.py). Gradients are fp32 in bf16 runs, or with kNarrowGradients
+// bf16; fp16 in fp16 runs, or with kWideGradients fp32. The precision-aware optimizer, a form of the distributed
+// one, has types of gradients, of the master copy and of each moment.
+inline constexpr std::string_view kNarrowGradients = "--grad-reduce-in-bf16";
+inline constexpr std::string_view kWideGradients = "--accumulate-allreduce-grads-in-fp32";
+inline constexpr std::string_view kPrecisionAware = "--use-precision-aware-optimizer";
+inline constexpr std::string_view kGradientType = "--main-grads-dtype";
+inline constexpr std::string_view kMasterType = "--main-params-dtype";
+inline constexpr std::string_view kFirstMomentType = "--exp-avg-dtype";
+inline constexpr std::string_view kSecondMomentType = "--exp-avg-sq-dtype";
+inline constexpr std::string_view kOptimizer = "--optimizer";
+inline constexpr std::string_view kMomentum = "--sgd-momentum";
 inline constexpr std::string_view kShardsStates = "--use-distributed-optimizer";
 inline constexpr std::string_view kInstances = "--num-distributed-optimizer-instances";
 inline constexpr std::string_view kGradOverlap = "--overlap-grad-reduce";

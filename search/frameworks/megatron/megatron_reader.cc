@@ -212,12 +212,85 @@ void ReadStates(SettingReader& read, RunDraft& run) {
   }
 }
 
+// Reads a type of the precision-aware optimizer; `otherwise` without it.
+DType StateType(std::string_view name, DType otherwise, std::initializer_list<DType> has,
+                SettingReader& read) {
+  const std::string text = read.Text(name, Name(otherwise));
+  std::vector<std::string> names;
+  for (const DType type : has) {
+    if (Name(type) == text) return type;
+    names.emplace_back(Name(type));
+  }
+  read.Fail(*read.Find(name), fmt::format("is '{}', which is not modelled; give {}", base::Printable(text),
+                                          base::ChoiceText(names)));
+  return otherwise;
+}
+
+void ReadPrecisionAware(SettingReader& read, RunDraft& run) {
+  Precision& precision = run.workload.precision;
+  const bool aware = read.Flag(megatron::kPrecisionAware);
+  if (aware && !read.Flag(megatron::kShardsStates)) {
+    read.Fail(*read.Find(megatron::kPrecisionAware),
+              fmt::format("needs {}; add it", megatron::kShardsStates));
+    return;
+  }
+  const DType gradients = StateType(megatron::kGradientType, DType::kF32, {DType::kF32, DType::kBF16}, read);
+  const DType master = StateType(megatron::kMasterType, DType::kF32, {DType::kF32, DType::kF16}, read);
+  const auto moment = [&](std::string_view name) {
+    return StateType(name, DType::kF32, {DType::kF32, DType::kBF16, DType::kF16}, read);
+  };
+  const DType first = moment(megatron::kFirstMomentType), second = moment(megatron::kSecondMomentType);
+  if (!aware) {
+    for (const std::string_view name : {megatron::kGradientType, megatron::kMasterType,
+                                        megatron::kFirstMomentType, megatron::kSecondMomentType}) {
+      if (read.Has(name))
+        read.NoteOf(*read.Find(name), fmt::format("has no effect without {}", megatron::kPrecisionAware));
+    }
+    return;
+  }
+  if (first != second) {
+    read.FailAgainst(*read.Find(read.Has(megatron::kSecondMomentType) ? megatron::kSecondMomentType
+                                                                      : megatron::kFirstMomentType),
+                     *read.Find(read.Has(megatron::kFirstMomentType) ? megatron::kFirstMomentType
+                                                                     : megatron::kSecondMomentType),
+                     "; moments of two types are not modelled, so give one type");
+    return;
+  }
+  precision.gradients = gradients;
+  precision.moments = first;
+  if (precision.master) precision.master = master;
+}
+
+void ReadOptimizer(SettingReader& read, RunDraft& run) {
+  const std::string name = read.Text(megatron::kOptimizer, "adam");
+  const double momentum = read.Real(megatron::kMomentum, 0.9);
+  if (name == "sgd") {
+    if (!(momentum >= 0 && momentum < 1))
+      return read.Fail(*read.Find(megatron::kMomentum), "is not from 0 to below 1; change it");
+    run.workload.optimizer = {OptimizerKind::kSgd, momentum};
+  } else if (name == "muon" || name == "dist_muon") {
+    run.workload.optimizer.kind = OptimizerKind::kMuon;
+  } else if (name != "adam") {
+    read.Fail(*read.Find(megatron::kOptimizer),
+              fmt::format("is '{}', which is not modelled; give adam, sgd or muon", base::Printable(name)));
+  }
+}
+
 void ReadPrecision(SettingReader& read, RunDraft& run) {
   const bool bf16 = read.Flag(megatron::kBf16), fp16 = read.Flag(megatron::kFp16);
   if (bf16 && fp16)
     read.FailAgainst(*read.Find(megatron::kFp16), *read.Find(megatron::kBf16), "; leave one of them");
   const bool fp8 = read.Has("--fp8-format") || read.Has("--fp8-hybrid");
-  run.workload.precision = *ParsePrecision(fp8 ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "fp32");
+  Precision& precision = run.workload.precision;
+  precision = *ParsePrecision(fp8 ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "fp32");
+  if (const Setting* narrow =
+          read.Flag(megatron::kNarrowGradients) ? read.Find(megatron::kNarrowGradients) : nullptr) {
+    if (!bf16) read.Fail(*narrow, fmt::format("needs {}; add it", megatron::kBf16));
+    precision.gradients = DType::kBF16;
+  }
+  if (!read.Flag(megatron::kWideGradients) && fp16) precision.gradients = DType::kF16;
+  ReadPrecisionAware(read, run);
+  ReadOptimizer(read, run);
 }
 
 // --recompute-activations is another name of --recompute-granularity selective.

@@ -131,12 +131,49 @@ void WriteParallelism(const ExportedRun& run, FlagFile& file, std::vector<std::s
   file.Option(kMegatronNames.attention, IsUnfused(plan) ? kUnfusedAttention : kFlashAttention);
 }
 
+bool IsPrecisionAware(const Precision& types) {
+  return types.moments != DType::kF32 || types.master == DType::kF16;
+}
+
+void WriteStateTypes(const Workload& workload, FlagFile& file) {
+  const Precision& types = workload.precision;
+  const bool aware = IsPrecisionAware(types);
+  file.Flag(megatron::kNarrowGradients, !aware && types.gradients == DType::kBF16);
+  file.Flag(megatron::kWideGradients, types.compute == DType::kF16 && types.gradients == DType::kF32);
+  if (!aware) return;
+  file.Flag(megatron::kPrecisionAware);
+  file.Option(megatron::kGradientType, Name(types.gradients));
+  if (types.master) file.Option(megatron::kMasterType, Name(*types.master));
+  file.Option(megatron::kFirstMomentType, Name(types.moments));
+  file.Option(megatron::kSecondMomentType, Name(types.moments));
+}
+
+// What the framework lacks of the types of states, as "grads=bf16"; empty if nothing.
+std::vector<std::string> UnknownStates(const ExportedRun& run) {
+  const Precision& types = run.workload.precision;
+  std::vector<std::string> lacks;
+  if (types.compute == DType::kF32 && types.gradients != DType::kF32)
+    lacks.emplace_back("grads=bf16 in fp32");
+  if (types.compute != DType::kF32 && types.master != DType::kF32 && types.master != DType::kF16)
+    lacks.emplace_back(types.master ? "master=bf16" : "master=none");
+  if (types.moments == DType::kI8) lacks.emplace_back("moments=int8");
+  if (IsPrecisionAware(types) && run.plan.zero_stage == 0)
+    lacks.emplace_back("narrow states without its distributed optimizer, zero=1");
+  if (IsPrecisionAware(types) && types.gradients == DType::kF16)
+    lacks.emplace_back("grads=fp16 with narrow states");
+  const OptimizerKind kind = run.workload.optimizer.kind;
+  if (kind != OptimizerKind::kAdamW && kind != OptimizerKind::kSgd && kind != OptimizerKind::kMuon)
+    lacks.push_back(fmt::format("optimizer={}", Name(kind)));
+  return lacks;
+}
+
 void WriteTraining(const ExportedRun& run, FlagFile& file) {
   const ParallelPlan& plan = run.plan;
   const std::string_view precision = BaseName(run.workload.precision);
   file.Section("precision and optimizer");
   file.Flag(megatron::kBf16, precision == "bf16");
   file.Flag(megatron::kFp16, precision == "fp16");
+  WriteStateTypes(run.workload, file);
   if (IsFsdp(plan)) {
     file.Flag(megatron::kFsdp);
     file.Option(megatron::kSharding,
@@ -151,7 +188,11 @@ void WriteTraining(const ExportedRun& run, FlagFile& file) {
   if (ShardsStates(plan) && StateReplicas(plan) > 1) file.Option(megatron::kInstances, StateReplicas(plan));
   file.Flag(megatron::kGradOverlap, plan.grad_overlap);
   file.Flag(megatron::kParamOverlap, plan.param_overlap);
-  file.Option("--optimizer", "adam");
+  const Optimizer& optimizer = run.workload.optimizer;
+  file.Option(megatron::kOptimizer, optimizer.kind == OptimizerKind::kSgd    ? "sgd"
+                                    : optimizer.kind == OptimizerKind::kMuon ? "muon"
+                                                                             : "adam");
+  if (optimizer.kind == OptimizerKind::kSgd) file.Option(megatron::kMomentum, optimizer.momentum);
   file.Option("--adam-beta1", 0.9);
   file.Option("--adam-beta2", 0.95);
   file.Option("--adam-eps", "1e-8");
@@ -187,7 +228,8 @@ void CheckMegatron(const ExportedRun& run, Refusals& refuse) {
       fmt::format("rope_scaling={} (it has llama3, with the parameters of Llama 3.1 but for the factor, and "
                   "linear by whole factors)",
                   Name(model.rope_scaling)));
-  refuse.UnlessPrecision(run, {"fp32", "bf16", "fp16"}, "fp32, bf16 and fp16");
+  refuse.UnlessBase(run, {"fp32", "bf16", "fp16"}, "fp32, bf16 and fp16");
+  for (const std::string& state : UnknownStates(run)) refuse.State(state);
 }
 
 ExportedFile WriteMegatron(const ExportedRun& run) {

@@ -71,7 +71,7 @@ constexpr std::array<StateType, 3> kStateTypes = {{
     {"master", true, [](const Precision& p) { return p.master; },
      [](Precision& p, std::optional<DType> type) { p.master = type; },
      [](const Precision& base, DType type) {
-       return IsNarrow(base.compute) && (type == DType::kF32 || type == base.compute);
+       return IsNarrow(base.compute) && (type == DType::kF32 || type == base.compute || type == DType::kF16);
      }},
 }};
 

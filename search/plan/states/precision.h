@@ -41,7 +41,7 @@ struct Precision {
 //
 //   grads     fp32, or two bytes: the compute type, or with fp32 bf16
 //   moments   fp32, bf16, fp16, or int8 (blocks with a scale each, Dettmers et al. 2022)
-//   master    fp32, the compute type of two bytes, or none; fp32 and fp64 runs have none
+//   master    fp32, fp16, the compute type of two bytes, or none; fp32 and fp64 runs have none
 //
 // InvalidArgument, naming the value and what is accepted.
 absl::StatusOr<Precision> ParsePrecision(std::string_view text);

@@ -6,7 +6,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "search/frameworks/export_target.h"
 #include "search/frameworks/framework_file.h"
+#include "search/frameworks/megatron/megatron.h"
 #include "search/frameworks/nemo/nemo.h"
 #include "search/frameworks/torchtitan/torchtitan.h"
 #include "tests/search/frameworks/small_files.h"
@@ -65,6 +67,77 @@ TEST(SettingsTogether, TorchtitanRunsItsPipelineOncePerLocalBatch) {
   EXPECT_EQ(PrecisionOf(Titan("local_batch_size = 16\nglobal_batch_size = 16\n", stages)), "fp32");
   EXPECT_THAT(PrecisionOf(Titan("local_batch_size = 4\nglobal_batch_size = 16\n", stages)),
               HasSubstr("training.local_batch_size = 4 on 1 data ranks runs the pipeline several times"));
+}
+
+// Megatron core 0.15, megatron/training/arguments.py (validate_args) and distributed_data_parallel.py
+// (grad_dtype); docs of the distributed optimizer and of the precision-aware one.
+std::string StatesOf(const std::string& flags) {
+  const auto run = Read(kMegatron,
+                        "--num-layers 4\n--hidden-size 64\n--num-attention-heads 4\n--seq-length 32\n"
+                        "--max-position-embeddings 32\n--micro-batch-size 1\n--global-batch-size 8\n"
+                        "--tokenizer-type NullTokenizer\n--vocab-size 255\n" +
+                            flags);
+  return run.ok() ? StatesText(run->workload) : std::string(run.status().message());
+}
+
+TEST(SettingsTogether, MegatronHasTypesOfGradients) {
+  EXPECT_EQ(StatesOf("--bf16\n"), "bf16");
+  EXPECT_EQ(StatesOf("--bf16\n--grad-reduce-in-bf16\n"), "bf16:grads=bf16");
+  EXPECT_EQ(StatesOf("--bf16\n--accumulate-allreduce-grads-in-fp32\n"), "bf16");
+  EXPECT_EQ(StatesOf("--fp16\n"), "fp16:grads=fp16");
+  EXPECT_EQ(StatesOf("--fp16\n--accumulate-allreduce-grads-in-fp32\n"), "fp16");
+  EXPECT_THAT(StatesOf("--grad-reduce-in-bf16\n"), HasSubstr("needs --bf16; add it"));
+}
+
+TEST(SettingsTogether, MegatronHasAPrecisionAwareOptimizer) {
+  const std::string types =
+      "--main-grads-dtype bf16\n--main-params-dtype fp16\n--exp-avg-dtype bf16\n"
+      "--exp-avg-sq-dtype bf16\n";
+  const std::string aware = "--bf16\n--use-distributed-optimizer\n--use-precision-aware-optimizer\n";
+  EXPECT_EQ(StatesOf(aware + types), "bf16:grads=bf16,moments=bf16,master=fp16");
+  EXPECT_EQ(StatesOf(aware), "bf16");
+  EXPECT_EQ(StatesOf("--bf16\n" + types), "bf16") << "without the optimizer they have no effect";
+  EXPECT_THAT(StatesOf("--bf16\n--use-precision-aware-optimizer\n"),
+              HasSubstr("needs --use-distributed-optimizer; add it"));
+  EXPECT_THAT(StatesOf(aware + "--exp-avg-dtype bf16\n"), HasSubstr("moments of two types are not modelled"));
+  EXPECT_THAT(StatesOf(aware + "--exp-avg-dtype fp8\n--exp-avg-sq-dtype fp8\n"),
+              HasSubstr("--exp-avg-dtype is 'fp8', which is not modelled; give fp32, bf16 or fp16"));
+}
+
+TEST(SettingsTogether, MegatronHasOtherOptimizers) {
+  EXPECT_EQ(StatesOf("--bf16\n--optimizer sgd\n"), "bf16, sgd with momentum 0.9");
+  EXPECT_EQ(StatesOf("--bf16\n--optimizer sgd\n--sgd-momentum 0\n"), "bf16, sgd");
+  EXPECT_EQ(StatesOf("--bf16\n--optimizer muon\n"), "bf16, muon");
+  EXPECT_THAT(StatesOf("--bf16\n--optimizer lamb\n"),
+              HasSubstr("--optimizer is 'lamb', which is not modelled; give adam, sgd or muon"));
+}
+
+// What its file says is read back, and what it lacks is named.
+TEST(SettingsTogether, MegatronWritesTypesOfStates) {
+  ExportedRun run;
+  run.model = {.layers = 4, .hidden = 64, .heads = 4, .vocab = 255, .max_seq_len = 32};
+  FillDefaults(run.model);
+  run.workload = {.global_batch = 8, .seq_len = 32};
+  const auto written = [&](const char* precision, const char* optimizer, std::optional<double> momentum,
+                           std::int64_t zero) {
+    run.plan = {{.dp = 8}, {}, {}, {}, {.zero_stage = zero}};
+    run.workload.precision = *ParsePrecision(precision);
+    EXPECT_TRUE(SetOptimizer(optimizer, momentum, run.workload).ok());
+    const auto file = Export(run, *FindExportTarget(kMegatron));
+    if (!file.ok()) return std::string(file.status().message());
+    const auto back = Read(kMegatron, file->text);
+    return back.ok() ? StatesText(back->workload) : std::string(back.status().message());
+  };
+  for (const char* precision : {"bf16", "bf16:grads=bf16", "fp16", "fp16:grads=fp16", "bf16:moments=bf16",
+                                "bf16:grads=bf16,moments=fp16,master=fp16"})
+    EXPECT_EQ(written(precision, "", std::nullopt, 1), precision);
+  EXPECT_EQ(written("bf16", "sgd", 0.5, 0), "bf16, sgd with momentum 0.5");
+  EXPECT_EQ(written("bf16", "muon", std::nullopt, 0), "bf16, muon");
+  EXPECT_THAT(written("bf16:master=none", "", std::nullopt, 1), HasSubstr("cannot express master=none"));
+  EXPECT_THAT(written("bf16:moments=int8", "", std::nullopt, 1), HasSubstr("cannot express moments=int8"));
+  EXPECT_THAT(written("bf16:moments=bf16", "", std::nullopt, 0),
+              HasSubstr("without its distributed optimizer"));
+  EXPECT_THAT(written("bf16", "lion", std::nullopt, 1), HasSubstr("cannot express optimizer=lion"));
 }
 
 TEST(SettingsTogether, NemoHasTwoOptimizersThatShard) {
