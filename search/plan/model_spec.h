@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "base/fields.h"
 #include "search/ops/activation.h"
-#include "search/plan/rope_scaling.h"
+#include "search/plan/rotary/rope_scaling.h"
 
 namespace autocfg {
 

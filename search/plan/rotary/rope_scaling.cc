@@ -1,4 +1,4 @@
-#include "search/plan/rope_scaling.h"
+#include "search/plan/rotary/rope_scaling.h"
 
 #include <algorithm>
 #include <array>
