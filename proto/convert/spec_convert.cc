@@ -46,6 +46,8 @@ v1::ModelSpec ToProto(const ModelSpec& model) {
     FieldsToMessage(RopeScalingFields(), model.rope_scaling_parameters,
                     *message.mutable_rope_scaling_parameters());
   }
+  for (const LayerRun& run : model.layer_kinds)
+    FieldsToMessage(LayerRunFields(), run, *message.add_layer_kinds());
   return message;
 }
 
@@ -54,10 +56,17 @@ absl::StatusOr<ModelSpec> FromProto(const v1::ModelSpec& message) {
   AUTOCFG_RETURN_IF_ERROR(FieldsFromMessage("model", ModelFields(), message, model));
   AUTOCFG_RETURN_IF_ERROR(FieldsFromMessage("model", RopeScalingFields(), message.rope_scaling_parameters(),
                                             model.rope_scaling_parameters));
+  for (const v1::LayerRun& run : message.layer_kinds())
+    AUTOCFG_RETURN_IF_ERROR(
+        FieldsFromMessage("model", LayerRunFields(), run, model.layer_kinds.emplace_back()));
+  LayerPattern pattern;
+  AUTOCFG_RETURN_IF_ERROR(FieldsFromMessage("model", LayerPatternFields(), message, pattern));
+  AUTOCFG_RETURN_IF_ERROR(ApplyPattern(pattern, model));
   // Sizes that FillDefaults will fill later may be zero. The completed model must be valid.
   ModelSpec complete = model;
   FillDefaults(complete);
   AUTOCFG_RETURN_IF_ERROR(Validate(complete));
+  NormalizeKinds(model);
   return model;
 }
 

@@ -64,7 +64,7 @@ OpSum PlanCosts::SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops)
 }
 
 OpSum PlanCosts::MeanOfLayers(const ParallelPlan& plan, const LayerOpsOf& ops) const {
-  const std::vector<LayerShare> layers = TimedLayers(problem_.model);
+  const std::vector<LayerShare> layers = TimedLayers(problem_.model, problem_.workload.seq_len);
   OpSum mean = SumOf(plan, ops(layers.front().kind));
   mean.compute_s *= layers.front().share;
   // Kinds differ in their attention alone, which is a compute op.

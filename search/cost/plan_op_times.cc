@@ -1,6 +1,5 @@
 #include "search/cost/plan_op_times.h"
 
-#include <array>
 #include <set>
 #include <utility>
 
@@ -27,12 +26,16 @@ std::vector<StateCoordinates> StateCoordinatesOf(const RunView& run) {
   return all;
 }
 
-std::int64_t WindowedLayersOf(const RunView& run, std::int64_t stage) {
+// The kinds of a stage's layers, each with whether such layers recompute.
+using StageKinds = std::set<std::pair<LayerKind, bool>>;
+
+StageKinds KindsOfStage(const RunView& run, std::int64_t stage) {
   const LayerRange layers = StageLayers(run.model, run.plan, stage);
-  std::int64_t windowed = 0;
+  const std::int64_t recomputing = LayersWithRecomputeOps(run.plan, layers.count);
+  StageKinds kinds;
   for (std::int64_t i = 0; i < layers.count; ++i)
-    windowed += WindowOf(run.model, layers.first + i) > 0 ? 1 : 0;
-  return windowed;
+    kinds.emplace(LayerKindOf(run, layers.first + i), i < recomputing);
+  return kinds;
 }
 
 }  // namespace
@@ -41,19 +44,14 @@ std::vector<OpDesc> PlanOps(const RunView& run) {
   std::set<OpDesc> ops;
   const auto add = [&](const std::vector<OpDesc>& more) { ops.insert(more.begin(), more.end()); };
   // Middle stages issue the same ops, only in different numbers. So do ranks with the same place and number
-  // of layers. Stages are keyed by whether any layer recomputes, whether all do, and likewise for windows.
-  std::set<std::array<bool, 4>> middle_stages;
+  // of layers.
+  std::set<StageKinds> middle_stages;
   std::set<std::pair<int, std::int64_t>> ranks;
   for (std::int64_t rank = 0; rank < run.plan.pp; ++rank) {
     for (std::int64_t chunk = 0; chunk < run.plan.virtual_stages; ++chunk) {
       const std::int64_t stage = StageOf(run.plan, rank, chunk);
-      const std::int64_t layers = StageLayerCount(run.model, run.plan, stage);
-      const std::int64_t recomputing = LayersWithRecomputeOps(run.plan, layers);
       const bool edge = IsFirstStage(stage) || IsLastStage(run.plan, stage);
-      const std::int64_t windowed = WindowedLayersOf(run, stage);
-      const std::array<bool, 4> key = {recomputing > 0, recomputing == layers, windowed > 0,
-                                       windowed == layers};
-      if (!edge && !middle_stages.insert(key).second) continue;
+      if (!edge && !middle_stages.insert(KindsOfStage(run, stage)).second) continue;
       const auto add_compute = [&](ActionKind kind, std::int32_t microbatch) {
         add(ActionOps(
             run, rank,

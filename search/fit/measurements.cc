@@ -54,9 +54,16 @@ Json ValueOf(const std::string& cell) {
 // What a column means.
 enum class ColumnKind : std::uint8_t { kModel, kPlan, kSeqLen, kGlobalBatch, kPrecision, kGpus, kTime };
 
+std::vector<std::string> ModelColumns() {
+  std::vector<std::string> names;
+  for (const ModelField& field : ModelFields()) names.emplace_back(field.name);
+  for (const base::FieldTraits& field : LayerPatternFields()) names.emplace_back(field.name);
+  return names;
+}
+
 bool IsModelField(std::string_view name) {
-  return std::any_of(ModelFields().begin(), ModelFields().end(),
-                     [&](const ModelField& field) { return field.name == name; });
+  static const auto* const kNames = new std::vector<std::string>(ModelColumns());
+  return std::find(kNames->begin(), kNames->end(), name) != kNames->end();
 }
 
 const PlanOption* OptionOf(std::string_view name) {
@@ -78,8 +85,7 @@ std::optional<ColumnKind> KindOf(std::string_view name) {
 }
 
 std::vector<std::string> KnownColumns() {
-  std::vector<std::string> names;
-  for (const ModelField& field : ModelFields()) names.emplace_back(field.name);
+  std::vector<std::string> names = ModelColumns();
   for (const std::string& name : JsonNames(PlanOptions())) names.push_back(name);
   for (const std::string_view name :
        {"seq_len", "global_batch", "precision", "gpus", "iter_time_ms", "iter_time_s"})

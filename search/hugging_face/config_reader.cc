@@ -16,7 +16,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kConfigSubject = "model";
 constexpr std::string_view kConfigFile = "config.json";
-constexpr std::int64_t kMostListedLayers = 100'000;  // Validate accepts no more
+// What layer_types calls kinds of layers.
+constexpr const char *kFullLayer = "full_attention", *kWindowedLayer = "sliding_attention",
+                     *kChunkedLayer = "chunked_attention";
 
 Json WithoutNulls(const Json& json) {
   Json given = Json::object();
@@ -134,9 +136,15 @@ void ConfigReader::ScalingParameters(const std::string& name, const Json& rope, 
 void ConfigReader::RopeObject(const std::string& name, const Json& rope, bool yarn_is_longrope,
                               ModelSpec& model) {
   if (!rope.is_object()) return fields_.Fail(ConfigContradiction(fmt::format("{} must be an object", name)));
-  // Gemma 3 has one object for each kind of layer. Those with windows differ in frequencies only.
-  if (const auto full = rope.find("full_attention"); full != rope.end())
-    return RopeObject(name + ".full_attention", *full, yarn_is_longrope, model);
+  // Gemma 3 has one object for each kind of layer; Windows reads that of layers with windows.
+  if (const auto full = rope.find(kFullLayer); full != rope.end()) {
+    for (const auto& [key, value] : rope.items()) {
+      if (key == kFullLayer || key == kWindowedLayer) continue;
+      fields_.Fail(ConfigNotYet(fmt::format("{}.{}", name, base::Printable(key)), value,
+                                fmt::format("give {} and {}", kFullLayer, kWindowedLayer)));
+    }
+    return RopeObject(fmt::format("{}.{}", name, kFullLayer), *full, yarn_is_longrope, model);
+  }
   model.rope_scaling = ScalingOf(rope, yarn_is_longrope);
   if (model.rope_scaling != RopeScaling::kNone) ScalingParameters(name, rope, model);
   for (const auto& [key, value] : rope.items()) {
@@ -154,60 +162,82 @@ void ConfigReader::RopeObject(const std::string& name, const Json& rope, bool ya
   }
 }
 
+// Returns the name of each layer's type; nothing if the file names none, or they are wrong.
+std::vector<std::string> ConfigReader::LayerTypes(const ModelSpec& model) {
+  const Json* types = fields_.Find("layer_types");
+  std::vector<std::string> names;
+  if (types == nullptr) return names;
+  if (!types->is_array()) {
+    fields_.Fail(ConfigContradiction("layer_types must be a list with a name for each layer"));
+    return names;
+  }
+  for (const Json& type : *types) {
+    if (type != kWindowedLayer && type != kFullLayer && type != kChunkedLayer) {
+      fields_.Fail(ConfigNotYet("layer_types", type,
+                                fmt::format("use {}, {} or {}", kWindowedLayer, kFullLayer, kChunkedLayer)));
+      return {};
+    }
+    names.push_back(type.get<std::string>());
+  }
+  if (static_cast<std::int64_t>(names.size()) != model.layers) {
+    fields_.Fail(ConfigContradiction(fmt::format("layer_types has {} names for {} layers; give one for each",
+                                                 names.size(), model.layers)));
+    return {};
+  }
+  return names;
+}
+
+// Returns the base of the frequencies of layers with windows: that of rope_parameters, else `theta`.
+double ConfigReader::WindowedTheta(double theta) {
+  const Json* rope = fields_.Find("rope_parameters");
+  if (rope == nullptr || !rope->is_object() || !rope->contains(kWindowedLayer)) return theta;
+  const Json& local = (*rope)[kWindowedLayer];
+  const std::string name = fmt::format("rope_parameters.{}", kWindowedLayer);
+  if (!local.is_object()) {
+    fields_.Fail(ConfigContradiction(name + " must be an object"));
+    return theta;
+  }
+  for (const auto& [key, value] : local.items()) {
+    if (value.is_null() || ((key == "rope_type" || key == "type") && value == "default")) continue;
+    if (key == "rope_theta" && value.is_number() && value.get<double>() > 0) {
+      theta = value.get<double>();
+    } else {
+      fields_.Fail(ConfigNotYet(fmt::format("{}.{}", name, base::Printable(key)), value,
+                                "remove it to train these layers with the frequencies of rope_theta alone"));
+    }
+  }
+  return theta;
+}
+
 void ConfigReader::Windows(const WindowDefaults& defaults, ModelSpec& model) {
-  std::int64_t window = IsNull("sliding_window") ? 0 : defaults.window;
+  std::int64_t window = IsNull("sliding_window") ? 0 : defaults.window, chunk = 0;
   bool used = defaults.used;
   fields_.Size("sliding_window", window);
   fields_.Bool("use_sliding_window", used);
-  const Json* types = fields_.Find("layer_types");
-  std::vector<bool> listed;
-  if (types != nullptr) {
-    if (!types->is_array())
-      return fields_.Fail(ConfigContradiction("layer_types must be a list with a name for each layer"));
-    for (const Json& type : *types) {
-      if (type != "sliding_attention" && type != "full_attention")
-        return fields_.Fail(ConfigNotYet("layer_types", type, "use sliding_attention or full_attention"));
-      listed.push_back(type == "sliding_attention");
-    }
-    if (static_cast<std::int64_t>(listed.size()) != model.layers) {
-      return fields_.Fail(ConfigContradiction(fmt::format(
-          "layer_types has {} names for {} layers; give one for each", listed.size(), model.layers)));
-    }
+  fields_.Size("attention_chunk_size", chunk);
+  if (!used || window >= model.max_seq_len) window = 0;
+  const double theta = WindowedTheta(defaults.rope_theta);
+  const std::vector<std::string> types = LayerTypes(model);
+  if (chunk == 0 && std::ranges::find(types, kChunkedLayer) != types.end()) {
+    return fields_.Fail(ConfigContradiction(
+        fmt::format("layer_types has {}, but attention_chunk_size is missing; add it", kChunkedLayer)));
   }
-  if (window == 0 || !used || (window >= model.max_seq_len && !defaults.keep_idle)) return;
-  const auto is_full = [&](std::int64_t layer) {
-    if (types != nullptr) return !listed[static_cast<std::size_t>(layer)];
-    return defaults.windowed && !defaults.windowed(layer);
+  const auto type_of = [&](std::int64_t layer) -> std::string_view {
+    if (!types.empty()) return types[static_cast<std::size_t>(layer)];
+    return defaults.windowed && !defaults.windowed(layer) ? kFullLayer : kWindowedLayer;
   };
-  const std::int64_t layers = std::min(model.layers, kMostListedLayers);
-  std::int64_t full = 0;
-  for (std::int64_t i = 0; i < layers; ++i) full += is_full(i) ? 1 : 0;
-  if (full == layers) return;
-  model.sliding_window = window;
-  model.sliding_window_pattern = IntervalOf(layers, is_full);
-  if (model.sliding_window_pattern < 0) {
-    fields_.Fail(
-        ConfigNotYet("sliding_window", window,
-                     fmt::format("{} of {} layers have it: only all layers, or all but every n-th, may have "
-                                 "a window; remove it to attend to the whole sequence",
-                                 layers - full, layers)));
-  }
+  ChangeKinds(model, [&](std::int64_t layer, LayerRun& kind) {
+    const std::string_view type = type_of(layer);
+    if (type == kChunkedLayer && chunk < model.max_seq_len) kind.chunk = chunk;
+    if (type != kWindowedLayer) return;
+    kind.window = window;
+    if (kind.rotary) kind.rope_theta = theta;
+  });
 }
 
 absl::Status ConfigReader::Finish() {
   for (const auto& [key, value] : given_.items()) fields_.Find(key);
   return fields_.Finish();
-}
-
-std::int64_t IntervalOf(std::int64_t layers, const std::function<bool(std::int64_t)>& marked) {
-  std::int64_t first = 0;
-  while (first < layers && !marked(first)) ++first;
-  if (first == layers) return 0;
-  const std::int64_t interval = first + 1;
-  for (std::int64_t i = 0; i < layers; ++i) {
-    if (marked(i) != ((i + 1) % interval == 0)) return -1;
-  }
-  return interval == 1 ? -1 : interval;
 }
 
 }  // namespace autocfg

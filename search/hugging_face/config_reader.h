@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "base/json_reader.h"
@@ -27,9 +28,7 @@ struct WindowDefaults {
   bool used = true;         // false: only with use_sliding_window
   // Whether a layer, counted from 0, has the window; empty: all have.
   std::function<bool(std::int64_t)> windowed = {};
-  // Windows of at least max_seq_len are left out, as they change nothing, unless the model type gives
-  // windowed layers something else as well.
-  bool keep_idle = false;
+  double rope_theta = 0;  // of these layers; 0: the model's
 };
 
 // Reads fields into a ModelSpec. A null value counts as absent, as in Python, but IsNull tells. Keeps the
@@ -62,7 +61,9 @@ class ConfigReader {
   // max_seq_len.
   void Rope(ModelSpec& model, bool yarn_is_longrope = false);
 
-  // Reads sliding_window, use_sliding_window and layer_types. Read after layers and max_seq_len.
+  // Reads sliding_window, use_sliding_window, attention_chunk_size, layer_types, and what rope_parameters has
+  // for sliding_attention, into kinds of layers. A window of at least max_seq_len tokens changes nothing and
+  // is left out. Read after layers, max_seq_len and Rope.
   void Windows(const WindowDefaults& defaults, ModelSpec& model);
 
   // Returns the first error. Unknown fields are ignored.
@@ -71,15 +72,13 @@ class ConfigReader {
  private:
   void RopeObject(const std::string& name, const nlohmann::ordered_json& rope, bool yarn_is_longrope,
                   ModelSpec& model);
+  std::vector<std::string> LayerTypes(const ModelSpec& model);
+  double WindowedTheta(double theta);
   void ScalingParameters(const std::string& name, const nlohmann::ordered_json& rope, ModelSpec& model);
 
   const nlohmann::ordered_json given_;  // without nulls
   const nlohmann::ordered_json& json_;
   base::FieldReader fields_;
 };
-
-// Returns n >= 2 if every n-th of the layers, counted from 1, is marked and no other; 0 if none is; -1 for
-// any other set.
-std::int64_t IntervalOf(std::int64_t layers, const std::function<bool(std::int64_t)>& marked);
 
 }  // namespace autocfg

@@ -64,8 +64,7 @@ void ReadGemma2(ConfigReader& reader, ModelSpec& model) {
   reader.Windows({.window = 4096, .windowed = [](std::int64_t layer) { return layer % 2 == 0; }}, model);
 }
 
-// Layers with windows rotate by rope_local_base_freq in place of rope_theta, which changes neither time nor
-// memory.
+// Layers with windows rotate by rope_local_base_freq in place of rope_theta and its scaling.
 void ReadGemma3(ConfigReader& reader, ModelSpec& model) {
   model.heads = 8;
   model.ffn_hidden = 9216;
@@ -78,12 +77,16 @@ void ReadGemma3(ConfigReader& reader, ModelSpec& model) {
   ReadQueryScale(reader, model);
   ReadSoftcap("attn_logit_softcapping", 0, reader, model.attention_softcap);
   ReadSoftcap("final_logit_softcapping", 0, reader, model.output_softcap);
+  double local_theta = 10'000;
+  reader.Number("rope_local_base_freq", local_theta);
+  if (local_theta == 0)
+    reader.Fail(ConfigContradiction("rope_local_base_freq is 0; it must be a positive number"));
   std::int64_t pattern = 6;
   reader.Size("_sliding_window_pattern", pattern);
   reader.Size("sliding_window_pattern", pattern);
   reader.Windows({.window = 4096,
                   .windowed = [pattern](std::int64_t layer) { return (layer + 1) % pattern != 0; },
-                  .keep_idle = true},
+                  .rope_theta = local_theta},
                  model);
 }
 

@@ -2,6 +2,7 @@
 // those of the classes that its checkpoints carry.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "fmt/format.h"
 #include "search/hugging_face/model_families.h"
@@ -33,23 +34,18 @@ void ReadQwenWindows(ConfigReader& reader, ModelSpec& model) {
       model);
 }
 
-// Of SmolLM3: every n-th layer has no rotary positions. A list, which has 0 for such layers, counts first.
-void ReadLayersWithoutRope(ConfigReader& reader, ModelSpec& model) {
+// Returns which layers of SmolLM3, counted from 0, have rotary positions: all but every n-th one, unless a
+// list has a 0 or 1 for each.
+std::function<bool(std::int64_t)> ReadRotaryLayers(ConfigReader& reader, const ModelSpec& model) {
   std::int64_t interval = 4;
   reader.Size("no_rope_layer_interval", interval);
   const nlohmann::ordered_json* list = reader.Find("no_rope_layers");
-  if (list == nullptr) {
-    model.no_rope_layer_interval = interval;
-    return;
+  if (list == nullptr) return [interval](std::int64_t layer) { return (layer + 1) % interval != 0; };
+  if (!list->is_array() || static_cast<std::int64_t>(list->size()) < model.layers) {
+    reader.Fail(ConfigContradiction("no_rope_layers must be a list with 0 or 1 for each layer"));
+    return [](std::int64_t /*layer*/) { return true; };
   }
-  if (!list->is_array() || static_cast<std::int64_t>(list->size()) < model.layers)
-    return reader.Fail(ConfigContradiction("no_rope_layers must be a list with 0 or 1 for each layer"));
-  model.no_rope_layer_interval =
-      IntervalOf(std::min<std::int64_t>(model.layers, static_cast<std::int64_t>(list->size())),
-                 [list](std::int64_t layer) { return (*list)[static_cast<std::size_t>(layer)] == 0; });
-  if (model.no_rope_layer_interval < 0) {
-    reader.Fail(ConfigNotYet("no_rope_layers", *list, "only every n-th layer, n at least 2, may have a 0"));
-  }
+  return [list](std::int64_t layer) { return (*list)[static_cast<std::size_t>(layer)] != 0; };
 }
 
 }  // namespace
@@ -146,12 +142,9 @@ void ReadSmolLm3(ConfigReader& reader, ModelSpec& model) {
   ReadNamedSizes({.kv_heads = 4, .max_seq_len = 32768, .rope_theta = 2'000'000, .tied = true}, reader, model);
   ReadAttentionBias("attention_bias", reader, model);
   reader.Bool("mlp_bias", model.mlp_bias);
-  ReadLayersWithoutRope(reader, model);
-  const std::int64_t interval = model.no_rope_layer_interval;
-  reader.Windows(
-      {.used = false,
-       .windowed = [interval](std::int64_t layer) { return interval > 0 && (layer + 1) % interval == 0; }},
-      model);
+  const std::function<bool(std::int64_t)> rotates = ReadRotaryLayers(reader, model);
+  ChangeKinds(model, [&](std::int64_t layer, LayerRun& kind) { kind.rotary = rotates(layer); });
+  reader.Windows({.used = false, .windowed = [&](std::int64_t layer) { return !rotates(layer); }}, model);
 }
 
 void ReadGranite(ConfigReader& reader, ModelSpec& model) {

@@ -1,6 +1,7 @@
 // The table of fields of a model.
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -20,7 +21,6 @@ constexpr std::array<std::string_view, kQkNormCount> kQkNorms = {"none", "head",
 constexpr std::array<std::string_view, kNormPlacementCount> kNormPlacements = {"pre", "output", "sandwich"};
 
 // Bounds that keep every count and byte figure of a plan within 64 bits.
-constexpr double kMaxLayers = 1e5;
 constexpr double kMaxHidden = 1e7;
 constexpr double kMaxHeads = 1e5;
 constexpr double kMaxFfnHidden = 1e8;
@@ -156,14 +156,6 @@ constexpr ModelField kModelFields[] = {
                                          "c: scores x become c · tanh(x / c)", "0: none"),
     NumberRow<&Model::output_softcap>(kRun, "output_softcap", kMaxScale, "the same for the logits",
                                       "0: none"),
-    SizeRow<&Model::sliding_window>(kRun, "sliding_window", 0, kMaxModelSeqLen,
-                                    "tokens that a token attends to, itself included", "0: all before it"),
-    SizeRow<&Model::sliding_window_pattern>(
-        kRun, "sliding_window_pattern", 0, kMaxLayers,
-        "n: every n-th layer attends to the whole sequence, the others to the window",
-        "0: all to the window"),
-    SizeRow<&Model::no_rope_layer_interval>(kRun, "no_rope_layer_interval", 0, kMaxLayers,
-                                            "n: every n-th layer has no rotary positions", "0: all have"),
 };
 
 // Returns the error about the first field with less support that the model has.
@@ -193,6 +185,11 @@ std::string_view Name(NormPlacement placement) {
 }
 
 absl::Status CheckPredictable(const ModelSpec& model) {
+  for (std::size_t i = 0; i < model.layer_kinds.size(); ++i) {
+    if (!model.layer_kinds[i].experts) continue;
+    return base::Unimplemented(
+        "model", fmt::format("layer_kinds[{}]: experts true is not supported yet; leave it out", i));
+  }
   return CheckSupport(
       model, [](Support support) { return support != Support::kNone; }, "is not supported yet");
 }

@@ -58,16 +58,6 @@ T Parameters(const ModelSpec& model) {
   return total;
 }
 
-// Whether a layer, counted from 0, is the last of `interval` layers.
-bool IsLastOf(std::int64_t interval, std::int64_t layer) {
-  return interval != 0 && (layer + 1) % interval == 0;
-}
-
-// Returns how many of the layers are not the last of `interval` layers.
-std::int64_t NotLastOf(std::int64_t interval, std::int64_t layers) {
-  return interval == 0 ? layers : layers - layers / interval;
-}
-
 // Checks a size or a number against the bounds of its row.
 absl::Status CheckBounds(const ModelField& field, const ModelSpec& model) {
   const base::FieldValue value = *field.Get(model);
@@ -120,12 +110,7 @@ absl::Status CheckParts(const ModelSpec& model) {
   } else {
     if (model.partial_rotary_factor != 1)
       return needs_rope("partial_rotary_factor", fmt::format("{}", model.partial_rotary_factor));
-    if (model.no_rope_layer_interval != 0)
-      return needs_rope("no_rope_layer_interval", fmt::format("{}", model.no_rope_layer_interval));
   }
-  if (model.no_rope_layer_interval == 1)
-    return Invalid("no_rope_layer_interval",
-                   "is 1, which leaves no layer with positions; set position to none");
   if (model.shared_norm && !model.parallel_residual) {
     return Invalid("shared_norm",
                    "is true, but parallel_residual is false; only parallel attention and "
@@ -136,16 +121,7 @@ absl::Status CheckParts(const ModelSpec& model) {
                    fmt::format("is true, but norm_placement is {}; set norm_placement to pre",
                                Name(model.norm_placement)));
   }
-  if (model.sliding_window_pattern != 0 && model.sliding_window == 0) {
-    return Invalid("sliding_window_pattern",
-                   fmt::format("is {}, but there is no sliding_window; leave it out or give the window",
-                               model.sliding_window_pattern));
-  }
-  if (model.sliding_window_pattern == 1) {
-    return Invalid("sliding_window_pattern",
-                   "is 1, which leaves no layer with the window; leave sliding_window out instead");
-  }
-  return absl::OkStatus();
+  return ValidateKinds(model);
 }
 
 }  // namespace
@@ -172,18 +148,6 @@ std::int64_t RotaryDims(const ModelSpec& model) {
 
 bool NamesRopeScalingAlone(const ModelSpec& model) {
   return model.rope_scaling != RopeScaling::kNone && model.rope_scaling_parameters == RopeScalingParameters{};
-}
-
-std::int64_t WindowedLayers(const ModelSpec& model) {
-  return model.sliding_window == 0 ? 0 : NotLastOf(model.sliding_window_pattern, model.layers);
-}
-
-bool Rotates(const ModelSpec& model, std::int64_t layer) {
-  return model.position == Position::kRope && !IsLastOf(model.no_rope_layer_interval, layer);
-}
-
-std::int64_t WindowOf(const ModelSpec& model, std::int64_t layer) {
-  return IsLastOf(model.sliding_window_pattern, layer) ? 0 : model.sliding_window;
 }
 
 absl::Status Validate(const ModelSpec& model) {
@@ -222,9 +186,14 @@ std::int64_t PaddedVocab(const ModelSpec& model, std::int64_t tp) {
 std::int64_t ParameterCount(const ModelSpec& model) { return Parameters<std::int64_t>(model); }
 
 double CountedKeys(const ModelSpec& model, double seq_len) {
-  const auto windowed = static_cast<double>(WindowedLayers(model));
-  const double full = (static_cast<double>(model.layers) - windowed) * seq_len;
-  return full + windowed * 2 * AttendedPairs(seq_len, model.sliding_window) / (seq_len + 1);
+  double keys = 0;
+  for (const LayerRun& run : RunsOf(model)) {
+    double of_layer = seq_len;
+    if (run.chunk != 0) of_layer = std::min(seq_len, static_cast<double>(run.chunk));
+    if (run.window != 0) of_layer = 2 * AttendedPairs(seq_len, run.window) / (seq_len + 1);
+    keys += static_cast<double>(run.layers) * of_layer;
+  }
+  return keys;
 }
 
 double ModelFlops(const ModelSpec& model, double tokens, double seq_len) {

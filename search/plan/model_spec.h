@@ -5,10 +5,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "base/fields.h"
 #include "search/ops/activation.h"
+#include "search/plan/layer_kinds.h"
 #include "search/plan/rotary/rope_scaling.h"
 
 namespace autocfg {
@@ -54,6 +56,8 @@ std::string_view Name(Position position);
 std::string_view Name(QkNorm norm);
 std::string_view Name(NormPlacement placement);
 
+inline constexpr double kMaxLayers = 1e5;
+
 // What each field means, with its bounds, is in its row (model_fields.cc).
 struct ModelSpec {
   std::string name = {};
@@ -91,9 +95,7 @@ struct ModelSpec {
   double logit_scale = 1;
   double attention_softcap = 0;
   double output_softcap = 0;
-  std::int64_t sliding_window = 0;
-  std::int64_t sliding_window_pattern = 0;
-  std::int64_t no_rope_layer_interval = 0;
+  std::vector<LayerRun> layer_kinds = {};  // normalized (layer_kinds.h)
 
   bool operator==(const ModelSpec&) const = default;
 };
@@ -109,8 +111,8 @@ struct ModelField : base::Field<ModelSpec> {
   Support support = Support::kNone;
 };
 
-// All fields, in the order in which JSON has them. JSON, messages, bounds, what is refused as not supported,
-// and the documentation follow from the rows.
+// All fields but layer_kinds, in the order in which JSON has them. JSON, messages, bounds, what is refused as
+// not supported, and the documentation follow from the rows.
 std::span<const ModelField> ModelFields();
 
 // The last of them, which few models have. A writer of a format without one refuses a model that has it.
@@ -127,7 +129,8 @@ void FillDefaults(ModelSpec& model, std::int64_t seq_len = 0);
 // - a name with a control character or of more than 200 bytes;
 // - a number outside the bounds of its row;
 // - a part that contradicts another: shared_norm without parallel_residual, parallel_residual with norms on
-//   outputs, what belongs to rotary positions without them, a pattern of windows without a window;
+//   outputs, what belongs to rotary positions without them;
+// - layer_kinds that ValidateKinds refuses;
 // - a partial_rotary_factor that does not rotate a positive even number of dims;
 // - parameters of a rope_scaling that it lacks or needs (rope_scaling.h).
 absl::Status Validate(const ModelSpec& model);
@@ -137,15 +140,6 @@ void SetBiases(ModelSpec& model, bool present);
 
 // Returns how many dims of each head rotate, with rotary positions.
 std::int64_t RotaryDims(const ModelSpec& model);
-
-// Returns how many layers attend to the sliding window alone.
-std::int64_t WindowedLayers(const ModelSpec& model);
-
-// Returns whether a layer, counted from 0, has rotary positions.
-bool Rotates(const ModelSpec& model, std::int64_t layer);
-
-// Returns the sliding window of a layer, counted from 0; 0: it attends to the whole sequence.
-std::int64_t WindowOf(const ModelSpec& model, std::int64_t layer);
 
 // Returns whether the model names a scaling of rotary frequencies without its parameters. That suffices for
 // predictions: a scaling changes neither time nor memory.
@@ -164,9 +158,9 @@ std::int64_t PaddedVocab(const ModelSpec& model, std::int64_t tp);
 // Returns the number of trainable parameters. Tied tensors count once; vocabulary padding does not count.
 std::int64_t ParameterCount(const ModelSpec& model);
 
-// Returns how many keys a query counts for in ModelFlops, summed over the layers: seq_len in a layer that
-// attends to the whole sequence, as if attention were not causal, and in one with a sliding window as much
-// less as its AttendedPairs (op_desc.h) are fewer.
+// Returns how many keys a query counts for in ModelFlops, summed over the layers. As if attention were not
+// causal: seq_len in a layer that attends to the whole sequence, those of a chunk in one with chunks. In one
+// with a window it is as much less as its AttendedPairs (op_desc.h) are fewer.
 double CountedKeys(const ModelSpec& model, double seq_len);
 
 // Returns the FLOPs of one training step over `tokens` tokens in sequences of `seq_len`. Counts forward and

@@ -70,6 +70,13 @@ absl::Status Validate(const Workload& workload, const ModelSpec& model) {
                                              "{}; lower seq_len or raise the model's max_seq_len",
                                              workload.seq_len, model.max_seq_len));
   }
+  for (const LayerRun& run : model.layer_kinds) {
+    if (run.chunk == 0 || run.chunk >= workload.seq_len || workload.seq_len % run.chunk == 0) continue;
+    return base::InvalidArgument(
+        "workload", fmt::format("seq_len is {}, which the chunks of {} tokens of layer_kinds do not divide; "
+                                "give a multiple of it, or at most one chunk",
+                                workload.seq_len, run.chunk));
+  }
   const auto d = [](std::int64_t value) { return static_cast<double>(value); };
   const double layer = 8 * d(model.hidden) + 4 * d(model.heads) * d(model.head_dim) + 3 * d(model.ffn_hidden);
   const double padded_vocab = d(model.vocab) + d(model.heads) * d(model.vocab_multiple);

@@ -38,8 +38,8 @@ std::string StatesText(const Workload& workload);
 // master copy.
 double StateBytes(const Workload& workload);
 
-// InvalidArgument, naming the field: sizes that are not positive or too large, or a sequence longer than the
-// learned positions.
+// InvalidArgument, naming the field: sizes that are not positive or too large, a sequence longer than the
+// learned positions, or one longer than a chunk of the model's layers that does not consist of whole chunks.
 absl::Status Validate(const Workload& workload, const ModelSpec& model);
 
 }  // namespace autocfg

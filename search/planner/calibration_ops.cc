@@ -36,7 +36,7 @@ OpWeights StepOps(const RunView& run) {
     delaying += LayersWithDelayedGradients(run.plan, of_stage);
   }
   const double layers = static_cast<double>(run.model.layers) * m;
-  const std::vector<LayerShare> kinds = TimedLayers(run.model);
+  const std::vector<LayerShare> kinds = TimedLayers(run.model, run.workload.seq_len);
   for (const auto& [kind, share] : kinds) {
     Add(weights, LayerForwardOps(run, kind), share * layers);
     if (recomputing > 0)

@@ -68,7 +68,8 @@ double LongRopeFactor(const Scaling& p, double length, double longest) {
 
 }  // namespace
 
-RotaryFrequencies FrequenciesOf(const ModelSpec& model, std::int64_t seq_len) {
+RotaryFrequencies FrequenciesOf(const ModelSpec& model, std::int64_t seq_len, const LayerRun& kind) {
+  if (kind.rope_theta != 0) return {.theta = kind.rope_theta};
   const Scaling& p = model.rope_scaling_parameters;
   const std::int64_t dims = RotaryDims(model);
   const double length = OriginalLength(model), longest = static_cast<double>(model.max_seq_len);

@@ -8,9 +8,10 @@
 
 namespace autocfg {
 
-// Returns the frequencies in sequences of `seq_len` tokens, as transformers computes them
+// Returns the frequencies of layers of a kind, in sequences of `seq_len` tokens. A kind with a rope_theta of
+// its own has plain frequencies. The others have those of the model, as transformers computes them
 // (modeling_rope_utils.py), but in double precision. Requires a valid model with rotary positions, and the
 // parameters of its rope_scaling (CheckEngineSupports).
-RotaryFrequencies FrequenciesOf(const ModelSpec& model, std::int64_t seq_len);
+RotaryFrequencies FrequenciesOf(const ModelSpec& model, std::int64_t seq_len, const LayerRun& kind = {});
 
 }  // namespace autocfg

@@ -1,5 +1,7 @@
 #include "search/text/model_json.h"
 
+#include <utility>
+
 #include "base/json_fields.h"
 #include "base/json_reader.h"
 #include "base/status_macros.h"
@@ -14,6 +16,7 @@ namespace {
 
 constexpr const char* kRopeScaling = "rope_scaling";
 constexpr const char* kRopeScalingType = "type";
+constexpr const char* kLayerKinds = "layer_kinds";
 
 // Reads the parameters of an object, and replaces it by its type.
 absl::Status ReadRopeScaling(nlohmann::ordered_json& scaling, RopeScalingParameters& parameters) {
@@ -23,6 +26,22 @@ absl::Status ReadRopeScaling(nlohmann::ordered_json& scaling, RopeScalingParamet
   base::ReadFields(reader, RopeScalingFields(), parameters);
   AUTOCFG_RETURN_IF_ERROR(reader.Finish());
   scaling = object[kRopeScalingType];
+  return absl::OkStatus();
+}
+
+absl::Status ReadLayerKinds(const nlohmann::ordered_json& kinds, ModelSpec& model) {
+  if (!kinds.is_array() || kinds.empty()) {
+    return base::InvalidArgument(
+        "model", fmt::format("{} is {}; it must be a list of runs of layers, such as [{{\"layers\": 2, "
+                             "\"window\": 1024}}, {{\"layers\": 1}}]",
+                             kLayerKinds, base::Printable(kinds.dump())));
+  }
+  for (const nlohmann::ordered_json& kind : kinds) {
+    base::FieldReader reader("model", kind, fmt::format("{}[{}]", kLayerKinds, model.layer_kinds.size()));
+    base::RequireFields(reader, LayerRunFields());
+    base::ReadFields(reader, LayerRunFields(), model.layer_kinds.emplace_back());
+    AUTOCFG_RETURN_IF_ERROR(reader.Finish());
+  }
   return absl::OkStatus();
 }
 
@@ -36,6 +55,9 @@ absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
   base::FieldReader reader("model", named);
   base::RequireFields(reader, ModelFields());
   base::ReadFields(reader, ModelFields(), model);
+  LayerPattern pattern;
+  base::ReadFields(reader, LayerPatternFields(), pattern);
+  const nlohmann::ordered_json* kinds = reader.Find(kLayerKinds);
   if (json.is_object()) {
     ReadSources(reader, json);
     for (const auto& [key, value] : json.items()) {
@@ -47,6 +69,8 @@ absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
     }
   }
   AUTOCFG_RETURN_IF_ERROR(reader.Finish());
+  if (kinds != nullptr) AUTOCFG_RETURN_IF_ERROR(ReadLayerKinds(*kinds, model));
+  AUTOCFG_RETURN_IF_ERROR(ApplyPattern(pattern, model));
   if (model.position != Position::kRope && model.rope_theta != ModelSpec{}.rope_theta) {
     return base::InvalidArgument(
         "model",
@@ -57,6 +81,7 @@ absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
   ModelSpec complete = model;
   FillDefaults(complete);
   AUTOCFG_RETURN_IF_ERROR(Validate(complete));
+  NormalizeKinds(complete);
   complete.max_seq_len = model.max_seq_len;  // its default depends on the sequence length asked for
   return complete;
 }
@@ -73,6 +98,11 @@ nlohmann::ordered_json ModelJson(const ModelSpec& model) {
   if (model.rope_scaling != RopeScaling::kNone && !NamesRopeScalingAlone(model)) {
     json[kRopeScaling] = {{kRopeScalingType, Name(model.rope_scaling)}};
     base::WriteFields(RopeScalingFields(), model.rope_scaling_parameters, json[kRopeScaling]);
+  }
+  for (const LayerRun& run : model.layer_kinds) {
+    nlohmann::ordered_json kind = nlohmann::ordered_json::object();
+    base::WriteFields(LayerRunFields(), run, kind);
+    json[kLayerKinds].push_back(std::move(kind));
   }
   return json;
 }

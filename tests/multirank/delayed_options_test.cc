@@ -31,7 +31,7 @@ using test::World;
 TrainConfig ThreeSteps(const ModelSpec& model) {
   TrainConfig c;
   c.model = model;
-  c.model.layers = 4;
+  test::SetLayers(c.model, 4);
   c.workload.global_batch = 8;
   c.workload.seq_len = 4;
   c.workload.precision = *ParsePrecision("fp64");

@@ -35,7 +35,7 @@ constexpr std::int64_t kStop = 3;
 TrainConfig SixSteps(const ModelSpec& model, const char* precision = "fp64") {
   TrainConfig c;
   c.model = model;
-  c.model.layers = 4;
+  test::SetLayers(c.model, 4);
   c.workload.global_batch = 8;
   c.workload.seq_len = 4;
   c.workload.precision = *ParsePrecision(precision);

@@ -115,12 +115,13 @@ TrainConfig ConfigOf(const Case& c) {
   plan.grad_overlap = c[kUnits] % 2 == 1;
   plan.param_overlap = c[kUnits] / 2 == 1 && plan.zero_stage > 0;
   const std::int64_t stages = plan.pp * plan.virtual_stages;
-  config.model.layers = stages > 6 ? stages : 2 * stages;
+  std::int64_t layers = stages > 6 ? stages : 2 * stages;
   if (c[kSplit] == 1) {
-    config.model.layers = stages + 2;
+    layers = stages + 2;
     plan.split = SplitMode::kExplicit;
     plan.split_layers = UnevenSplit(stages);
   }
+  test::SetLayers(config.model, layers);
   const std::int64_t microbatches = plan.schedule == Schedule::kInterleaved ? 2 * plan.pp : plan.pp + 1;
   config.workload.global_batch = plan.dp * plan.micro_batch * microbatches;
   return config;
@@ -398,6 +399,7 @@ std::vector<TrainConfig> RandomConfigs(int part) {
       TakeParts(ModelStyles().at(static_cast<std::size_t>(i % 2)), configs.back().model);
     } else {
       test::AddRandomFeatures(configs.back().model, features, false);
+      test::FitChunks(configs.back().model, configs.back().workload.seq_len);
     }
     test::ShareKvHeads(configs.back().model, configs.back().plan.tp, shared_heads);
   }

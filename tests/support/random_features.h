@@ -3,13 +3,22 @@
 
 #include <cstdint>
 #include <random>
+#include <vector>
 
 #include "search/plan/model_spec.h"
+#include "tests/support/layer_cycle.h"
 
 namespace autocfg::test {
 
+// Returns the kinds of a model with two kinds of layers in turn.
+inline std::vector<LayerRun>& Cycle(ModelSpec& model) {
+  if (model.layer_kinds.empty()) model.layer_kinds.assign(2, {.layers = 1});
+  return model.layer_kinds;
+}
+
 // Gives a model random features, of those that the engine runs, or of all that are predicted. Each call draws
-// the same number of random values. The features do not contradict each other, or the model's own.
+// the same number of random values. The features do not contradict each other, or the model's own. Kinds of
+// layers are those of the first two; SetLayers repeats them.
 inline void AddRandomFeatures(ModelSpec& model, std::mt19937_64& random, bool predicted_only) {
   using Draw = std::uint64_t;
   using Change = void (*)(ModelSpec&, Draw);
@@ -34,7 +43,7 @@ inline void AddRandomFeatures(ModelSpec& model, std::mt19937_64& random, bool pr
         m.partial_rotary_factor = 2.0 * static_cast<double>(m.head_dim / 4) / static_cast<double>(m.head_dim);
       },
       [](ModelSpec& m, Draw draw) {
-        m.no_rope_layer_interval = m.position == Position::kRope && draw % 3 == 0 ? 2 : 0;
+        if (m.position == Position::kRope && draw % 3 == 0) Cycle(m)[1].rotary = false;
       },
       [](ModelSpec& m, Draw draw) { m.embedding_scale = draw % 3 == 0 ? 1.5 : 1; },
       [](ModelSpec& m, Draw draw) { m.attention_scale = draw % 3 == 0 ? 0.4 : 0; },
@@ -49,10 +58,19 @@ inline void AddRandomFeatures(ModelSpec& model, std::mt19937_64& random, bool pr
       [](ModelSpec& m, Draw draw) { m.output_softcap = draw % 3 == 0 ? 20 : 0; },
       [](ModelSpec& m, Draw draw) { m.attention_softcap = draw % 3 == 0 ? 2 : 0; },
       [](ModelSpec& m, Draw draw) {
-        m.sliding_window = draw % 3 == 0 ? 1 + static_cast<std::int64_t>(draw / 3 % 8) : 0;
+        if (draw % 3 != 0) return;
+        Cycle(m)[0].window = 1 + static_cast<std::int64_t>(draw / 3 % 8);
+        Cycle(m)[1].window = m.layer_kinds[0].window;
       },
       [](ModelSpec& m, Draw draw) {
-        if (m.sliding_window > 0) m.sliding_window_pattern = draw % 2 == 0 ? 2 : 0;
+        if (draw % 2 == 0) Cycle(m)[1].window = 0;
+      },
+      [](ModelSpec& m, Draw draw) {
+        if (draw % 3 != 0 || Cycle(m)[1].window != 0) return;
+        m.layer_kinds[1].chunk = 1 + static_cast<std::int64_t>(draw / 3 % 8);
+      },
+      [](ModelSpec& m, Draw draw) {
+        if (m.position == Position::kRope && draw % 3 == 0) Cycle(m)[0].rope_theta = 50;
       },
   };
   for (const Change change : kChanges) {
@@ -60,6 +78,7 @@ inline void AddRandomFeatures(ModelSpec& model, std::mt19937_64& random, bool pr
     change(changed, random() >> 8U);
     if ((predicted_only ? CheckPredictable(changed) : CheckEngineSupports(changed)).ok()) model = changed;
   }
+  if (model.layers > 0) SetLayers(model, model.layers);
 }
 
 // Gives some models fewer key-value heads than `tp` ranks, which then share them. Draws one random value.

@@ -35,6 +35,12 @@ TrainConfig ConfigOf(const RandomRun& run) {
   return c;
 }
 
+// Whether no layer is of the kind, some are, or all are.
+int HasKind(const ModelSpec& model, bool (*is)(const LayerRun& kind)) {
+  const std::vector<LayerRun> runs = RunsOf(model);
+  return (std::ranges::any_of(runs, is) ? 1 : 0) + (std::ranges::all_of(runs, is) ? 1 : 0);
+}
+
 // Returns the choices of a run: by axis, the index of its value.
 test::Case ChoicesOf(const RandomRun& run) {
   const ParallelPlan& p = run.plan;
@@ -60,8 +66,9 @@ test::Case ChoicesOf(const RandomRun& run) {
                            static_cast<int>(m.qk_norm),
                            m.residual_scale != 1 ? 1 : 0,
                            static_cast<int>(m.norm_placement),
-                           m.no_rope_layer_interval > 0 ? 1 : 0,
-                           m.sliding_window > 0 ? 1 + static_cast<int>(m.sliding_window_pattern) : 0,
+                           HasKind(m, [](const LayerRun& kind) { return !kind.rotary; }),
+                           HasKind(m, [](const LayerRun& kind) { return kind.window > 0; }),
+                           HasKind(m, [](const LayerRun& kind) { return kind.chunk > 0; }),
                            m.attention_softcap > 0 ? 1 : 0,
                            m.output_softcap > 0 ? 1 : 0,
                            m.parallel_residual ? 1 : 0,

@@ -43,7 +43,7 @@ class GradientOf : public ::testing::TestWithParam<std::tuple<ModelSpec, Attenti
 TEST_P(GradientOf, EveryParameterMatchesFiniteDifferences) {
   TrainConfig c;
   c.model = std::get<ModelSpec>(GetParam());
-  c.model.layers = 2;
+  test::SetLayers(c.model, 2);
   c.model.init_std = 0.4;  // keeps gradients well above the rounding error of a difference
   c.workload = {.global_batch = 2, .seq_len = 6, .precision = *ParsePrecision("fp64")};
   c.plan.attention = std::get<Attention>(GetParam());

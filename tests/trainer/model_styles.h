@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "search/plan/model_spec.h"
+#include "tests/support/layer_cycle.h"
 #include "tests/support/llama_parts.h"
 
 namespace autocfg::test {
 
-// Sizes that tp = 1, 2 and 4 divide, and a vocabulary that needs padding. The test sets `layers`.
+// Sizes that tp = 1, 2 and 4 divide, and a vocabulary that needs padding. The test sets the number of layers
+// (SetLayers).
 inline ModelSpec SmallModel(const std::string& name) {
   ModelSpec m;
   m.name = name;
@@ -125,7 +127,7 @@ inline std::vector<ModelSpec> ModelStyles() {
   smol.activation = Activation::kSwiGlu;
   smol.position = Position::kRope;
   smol.rope_theta = 50.0;
-  smol.no_rope_layer_interval = 2;
+  smol.layer_kinds = {{.layers = 1}, {.layers = 1, .rotary = false}};
   SetBiases(smol, false);
   styles.push_back(smol);
   // OLMo 2.
@@ -186,8 +188,7 @@ inline std::vector<ModelSpec> ModelStyles() {
   // Small, so that scores and logits are capped.
   gemma.attention_softcap = 0.5;
   gemma.output_softcap = 0.3;
-  gemma.sliding_window = 3;
-  gemma.sliding_window_pattern = 2;
+  gemma.layer_kinds = {{.layers = 1, .window = 3}, {.layers = 1}};
   SetBiases(gemma, false);
   styles.push_back(gemma);
   // Mistral's windows, in all layers, with ALiBi.
@@ -195,9 +196,25 @@ inline std::vector<ModelSpec> ModelStyles() {
   windows.heads = 8;
   windows.position = Position::kAlibi;
   windows.attention_softcap = 0.7;
-  windows.sliding_window = 2;
+  windows.layer_kinds = {{.layers = 1, .window = 2}};
   windows.tied_embeddings = false;
   styles.push_back(windows);
+  // Gemma 3: layers with windows have frequencies of their own, which are not scaled.
+  ModelSpec gemma3 = two_kv_heads;
+  gemma3.name = "gemma3";
+  gemma3.activation = Activation::kGeGlu;
+  gemma3.norm_placement = NormPlacement::kSandwich;
+  gemma3.rope_theta = 500.0;
+  gemma3.rope_scaling = RopeScaling::kLinear;
+  gemma3.rope_scaling_parameters = {.factor = 4};
+  gemma3.layer_kinds = {{.layers = 2, .window = 3, .rope_theta = 20.0}, {.layers = 1}};
+  styles.push_back(gemma3);
+  // Llama 4's attention: within chunks in layers with rotary positions, to all in those without.
+  ModelSpec chunks = llama;
+  chunks.name = "chunks";
+  chunks.max_seq_len = 8;
+  chunks.layer_kinds = {{.layers = 2, .chunk = 2}, {.layers = 1, .rotary = false}};
+  styles.push_back(chunks);
   return styles;
 }
 

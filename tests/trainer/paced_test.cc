@@ -174,17 +174,18 @@ TrainConfig RandomConfig(std::mt19937_64& random, std::mt19937_64& split, std::m
   const std::int64_t stages = plan.pp * plan.virtual_stages;
   const std::vector<ModelSpec> styles = test::ModelStyles();
   ModelSpec model = styles[random() % styles.size()];
-  model.layers = stages * Pick(random, {1, 2});
+  test::SetLayers(model, stages * Pick(random, {1, 2}));
   if (plan.recompute == Recompute::kFull) plan.recompute_layers = Pick(random, {0, 1});
   if (random() % 2) {
     plan.split = SplitMode::kExplicit;
     plan.split_layers.assign(static_cast<std::size_t>(stages), model.layers / stages);
     plan.split_layers.front() += 2;
-    model.layers += 2;
+    test::SetLayers(model, model.layers + 2);
   }
   // The mean op takes 0.5 ms. Depending on the plan, the host is slower for no action, some actions or all.
   const ArbitraryTimes times(random() % 3 == 0 ? 10.0 : 0.5,
                              std::vector{0.0, 4e-4, 6e-4, 2e-3}[random() % 4]);
+  test::FitChunks(model, 7);
   return PacedConfig(model, Fp32(microbatches * plan.micro_batch * plan.dp, 7), plan, times);
 }
 
@@ -284,9 +285,8 @@ DataRun RandomDataRun(std::mt19937_64& random) {
     plan.param_overlap = plan.zero_stage > 0 && random() % 4 != 0;
     const std::vector<ModelSpec> styles = test::ModelStyles();
     ModelSpec model = styles[random() % styles.size()];
-    // Predictions of time count rotations in all layers, and the mean of windows.
-    model.no_rope_layer_interval = model.sliding_window_pattern = 0;
-    model.layers = plan.pp * plan.virtual_stages * Pick(random, {1, 3});
+    if (!model.layer_kinds.empty()) model.layer_kinds.resize(1);
+    test::SetLayers(model, plan.pp * plan.virtual_stages * Pick(random, {1, 3}));
     const Workload workload = Fp32(microbatches * plan.dp, 6);
     if (!FindIllegality({model, workload, plan}, RankCount(plan))) return {model, workload, plan};
   }

@@ -27,7 +27,7 @@ std::vector<Parameter> ParametersOf(const ModelSpec& model, const ParallelPlan& 
 ModelSpec Style(const std::string& name, std::int64_t layers) {
   for (ModelSpec& model : test::ModelStyles()) {
     if (model.name != name) continue;
-    model.layers = layers;
+    test::SetLayers(model, layers);
     return model;
   }
   throw std::invalid_argument(name);
@@ -94,7 +94,7 @@ TEST(RankParameters, CountTheTiedEmbeddingOnTheFirstRankOnly) {
 // The parameter count of every style, counted once over all ranks, equals the model's count.
 TEST(RankParameters, AddUpToTheModel) {
   for (ModelSpec model : test::ModelStyles()) {
-    model.layers = 4;
+    test::SetLayers(model, 4);
     for (const ParallelPlan& plan :
          {ParallelPlan{}, ParallelPlan{{.tp = 4}}, ParallelPlan{{.tp = 2, .pp = 2}},
           ParallelPlan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {

@@ -20,7 +20,7 @@ using test::SmallConfig;
 TrainConfig SliceConfig(const ModelSpec& model, const ParallelPlan& plan) {
   TrainConfig c = SmallConfig();
   c.model = model;
-  c.model.layers = 4;
+  test::SetLayers(c.model, 4);
   c.workload.seq_len = std::min(c.workload.seq_len, model.max_seq_len);
   c.plan = plan;
   c.lr.steps = 3;

@@ -36,16 +36,20 @@ std::string TextOf(const google::protobuf::Message& message, const Field& field)
 }
 
 // Adds every field of the message but its name, which says nothing about the numbers. An absent message in it
-// adds nothing.
+// adds nothing; of a list of messages, the names have numbers.
 void AddFields(std::string_view prefix, const google::protobuf::Message& message, RunIdentity& identity) {
   const auto& type = *message.GetDescriptor();
   for (int i = 0; i < type.field_count(); ++i) {
     const Field& field = *type.field(i);
     if (field.cpp_type() == Field::CPPTYPE_MESSAGE) {
       const google::protobuf::Reflection& values = *message.GetReflection();
-      if (values.HasField(message, &field)) {
-        AddFields(fmt::format("{}.{}", prefix, field.name()), values.GetMessage(message, &field), identity);
+      const std::string name = fmt::format("{}.{}", prefix, field.name());
+      const int count = field.is_repeated() ? values.FieldSize(message, &field) : 0;
+      for (int n = 0; n < count; ++n) {
+        AddFields(fmt::format("{}.{}", name, n), values.GetRepeatedMessage(message, &field, n), identity);
       }
+      if (!field.is_repeated() && values.HasField(message, &field))
+        AddFields(name, values.GetMessage(message, &field), identity);
     } else if (field.name() != "name") {
       identity.emplace_back(fmt::format("{}.{}", prefix, field.name()), TextOf(message, field));
     }

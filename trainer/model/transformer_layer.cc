@@ -1,5 +1,6 @@
 #include "trainer/model/transformer_layer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "search/shapes/rotary_frequencies.h"
@@ -11,12 +12,12 @@ using Kind = ParameterKind;
 
 namespace {
 
-AttentionForm FormOf(const RankShape& s, std::int64_t layer) {
+AttentionForm FormOf(const RankShape& s, const LayerRun& kind) {
   AttentionForm form{.heads = s.heads,
                      .kv_heads = s.kv_heads,
                      .scale = s.model.attention_scale,
                      .softcap = s.model.attention_softcap,
-                     .window = WindowOf(s.model, layer)};
+                     .window = kind.window};
   if (s.model.position == Position::kAlibi) {
     form.alibi_heads = s.model.heads;
     form.first_head = s.tensor * s.heads;
@@ -37,9 +38,11 @@ NormLayer OutputNorm(const RankShape& shape, const MemoryLayout& layout, std::in
 TransformerLayer::TransformerLayer(const RankShape& shape, MemoryLayout& layout, std::int64_t layer)
     : shape_(shape),
       workspace_(layout.workspace()),
-      rotates_(Rotates(shape.model, layer)),
-      frequencies_(rotates_ ? FrequenciesOf(shape.model, shape.seq_len) : RotaryFrequencies{}),
-      attention_form_(FormOf(shape, layer)),
+      kind_(KindOf(shape.model, layer)),
+      rotates_(shape.model.position == Position::kRope && kind_.rotary),
+      chunk_(kind_.chunk == 0 ? shape.seq_len : std::min(kind_.chunk, shape.seq_len)),
+      frequencies_(rotates_ ? FrequenciesOf(shape.model, shape.seq_len, kind_) : RotaryFrequencies{}),
+      attention_form_(FormOf(shape, kind_)),
       norm_1_(shape, layout.Find(Kind::kNorm1Weight, layer), layout.Find(Kind::kNorm1Bias, layer)),
       c_attn_(layout, layer),
       q_norm_(layout.Find(Kind::kQueryNormWeight, layer)),
@@ -55,6 +58,20 @@ TransformerLayer::TransformerLayer(const RankShape& shape, MemoryLayout& layout,
 
 Tensor TransformerLayer::BySequence(const Tensor& t) const {
   return t.Reshape({shape_.micro_batch, shape_.seq_len, t.shape[1]});
+}
+
+Tensor TransformerLayer::ByChunk(const Tensor& t) const {
+  return t.Reshape({shape_.tokens / chunk_, chunk_, t.shape[1]});
+}
+
+Tensor TransformerLayer::LseByChunk(const Tensor& lse) const {
+  return lse.Reshape({shape_.tokens / chunk_, shape_.heads, chunk_});
+}
+
+Tensor TransformerLayer::ScoresByChunk(const Tensor& scores) const {
+  const std::int64_t chunks = shape_.tokens / chunk_;
+  return scores.Slice(0, chunks * shape_.heads * chunk_ * chunk_)
+      .Reshape({chunks, shape_.heads, chunk_, chunk_});
 }
 
 void TransformerLayer::QkNormForward(const Execution& run, const LayerActivations& a) const {
@@ -100,26 +117,24 @@ void TransformerLayer::Rope(const Execution& run, const Tensor& qkv, bool invers
 }
 
 void TransformerLayer::AttentionForward(const Execution& run, const LayerActivations& a) const {
-  const RankShape& s = shape_;
-  const Tensor qkv = BySequence(a.qkv), attn = BySequence(a.attn);
-  if (IsUnfused(s.plan)) {
-    run.ops.UnfusedAttentionForward(qkv, attention_form_, a.probabilities, attn, run.stream);
+  const Tensor qkv = ByChunk(a.qkv), attn = ByChunk(a.attn);
+  if (IsUnfused(shape_.plan)) {
+    run.ops.UnfusedAttentionForward(qkv, attention_form_, ScoresByChunk(a.probabilities), attn, run.stream);
   } else {
-    run.ops.AttentionForward(qkv, attention_form_, attn, a.lse, workspace_.attention, run.stream);
+    run.ops.AttentionForward(qkv, attention_form_, attn, LseByChunk(a.lse), workspace_.attention, run.stream);
   }
 }
 
 void TransformerLayer::AttentionBackward(const Execution& run, const LayerActivations& a) const {
-  const RankShape& s = shape_;
   const Workspace& ws = workspace_;
-  const Tensor qkv = BySequence(a.qkv), attn = BySequence(a.attn), grad_attn = BySequence(ws.grad_attn),
-               grad_qkv = BySequence(ws.grad_qkv);
-  if (IsUnfused(s.plan)) {
-    run.ops.UnfusedAttentionBackward(qkv, attention_form_, a.probabilities, attn, grad_attn, grad_qkv,
-                                     ws.dscores, run.stream);
+  const Tensor qkv = ByChunk(a.qkv), attn = ByChunk(a.attn), grad_attn = ByChunk(ws.grad_attn),
+               grad_qkv = ByChunk(ws.grad_qkv);
+  if (IsUnfused(shape_.plan)) {
+    run.ops.UnfusedAttentionBackward(qkv, attention_form_, ScoresByChunk(a.probabilities), attn, grad_attn,
+                                     grad_qkv, ScoresByChunk(ws.dscores), run.stream);
   } else {
-    run.ops.AttentionBackward(qkv, attention_form_, attn, a.lse, grad_attn, grad_qkv, ws.attention,
-                              run.stream);
+    run.ops.AttentionBackward(qkv, attention_form_, attn, LseByChunk(a.lse), grad_attn, grad_qkv,
+                              ws.attention, run.stream);
   }
 }
 

@@ -99,10 +99,16 @@ class TransformerLayer {
   const Tensor& BlockGradient(const Execution& run, const BlockEnd& block, const Tensor& grad,
                               bool accumulate) const;
   Tensor BySequence(const Tensor& t) const;  // a tensor [T,...] viewed as [B,S,...]
+  // As attention sees tensors: each chunk is a sequence.
+  Tensor ByChunk(const Tensor& t) const;             // [T,...] as [BS/c,c,...]
+  Tensor LseByChunk(const Tensor& lse) const;        // [B,N,S] as [BS/c,N,c]
+  Tensor ScoresByChunk(const Tensor& scores) const;  // the first BSNc elements of [B,N,S,S] as [BS/c,N,c,c]
 
   const RankShape& shape_;
   Workspace& workspace_;
+  const LayerRun kind_;
   const bool rotates_;
+  const std::int64_t chunk_;  // tokens; the whole sequence in a layer without chunks
   const RotaryFrequencies frequencies_;
   const AttentionForm attention_form_;
   NormLayer norm_1_;

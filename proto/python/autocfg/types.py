@@ -33,6 +33,18 @@ class RopeScalingParameters:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class LayerRun:
+    """Consecutive layers of one kind."""
+
+    layers: int
+    window: Optional[int] = None
+    chunk: Optional[int] = None
+    rotary: Optional[bool] = None
+    rope_theta: Optional[float] = None
+    experts: Optional[bool] = None  # not supported yet
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Model:
     """A transformer. Required: layers, hidden, heads, vocab; the others default as GPT-2 does."""
 
@@ -74,6 +86,7 @@ class Model:
     sliding_window_pattern: Optional[int] = None
     no_rope_layer_interval: Optional[int] = None
     rope_scaling_parameters: Optional[RopeScalingParameters] = None
+    layer_kinds: Sequence[LayerRun] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

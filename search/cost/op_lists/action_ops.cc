@@ -1,8 +1,8 @@
 #include "search/cost/op_lists/action_ops.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -30,6 +30,7 @@ class StageBlocks {
         layers_(StageLayers(run.model, run.plan, stage)),
         units_(
             UnitsOf(LocalDimsOf(run), run.model, run.plan, place_, RankLayers(run.model, run.plan, rank_))) {
+    for (std::int64_t i = 0; i < layers_.count; ++i) kinds_.push_back(LayerKindOf(run, layers_.first + i));
     if (units_.token_embedding > 0) table_ = count_++;
     if (units_.positions > 0) positions_ = count_++;
     first_layer_ = count_;
@@ -48,7 +49,7 @@ class StageBlocks {
       blocks.push_back({ArrivalOps(run_)});
     }
     const LayerOps layer = OfLayers([this](const LayerKind& kind) { return LayerForwardOps(run_, kind); });
-    for (std::int64_t i = 0; i < Layers(); ++i) blocks.push_back(Read(LayerUnit(i), layer[KindIndex(i)]));
+    for (std::int64_t i = 0; i < Layers(); ++i) blocks.push_back(Read(LayerUnit(i), layer[i]));
     if (IsLastStage(run_.plan, stage_)) {
       blocks.push_back(Read(Head(), HeadForwardOps(run_)));
       if (KeepsTable()) blocks.back().gathered = 0;  // since the embedding
@@ -75,10 +76,9 @@ class StageBlocks {
         [this, accumulate](const LayerKind& kind) { return LayerInputGradientOps(run_, accumulate, kind); });
     const std::int64_t recomputing = LayersWithRecomputeOps(run_.plan, Layers());
     for (std::int64_t i = Layers() - 1; i >= 0; --i) {
-      const std::size_t kind = KindIndex(i);
-      UnitBlock block = Read(LayerUnit(i), i < recomputing ? recompute[kind] : std::vector<OpDesc>());
+      UnitBlock block = Read(LayerUnit(i), i < recomputing ? recompute[i] : std::vector<OpDesc>());
       const bool delays = i >= Layers() - Delayed();
-      const std::vector<OpDesc>& own = (delays ? delaying : layer)[kind];
+      const std::vector<OpDesc>& own = (delays ? delaying : layer)[i];
       block.ops.insert(block.ops.end(), own.begin(), own.end());
       if (reduces && !delays) Completes(LayerUnit(i), block);
       blocks.push_back(std::move(block));
@@ -116,22 +116,26 @@ class StageBlocks {
   }
 
  private:
-  // Ops of a layer, by its KindIndex.
-  using LayerOps = std::array<std::vector<OpDesc>, 4>;
+  // Ops of the stage's layers, by their kinds.
+  class LayerOps {
+   public:
+    template <typename List>
+    LayerOps(const std::vector<LayerKind>& kinds, const List& list) : kinds_(kinds) {
+      for (const LayerKind& kind : kinds) {
+        if (!ops_.contains(kind)) ops_.emplace(kind, list(kind));
+      }
+    }
+    const std::vector<OpDesc>& operator[](std::int64_t i) const {
+      return ops_.at(kinds_[static_cast<std::size_t>(i)]);
+    }
+
+   private:
+    const std::vector<LayerKind>& kinds_;
+    std::map<LayerKind, std::vector<OpDesc>> ops_;
+  };
   template <typename List>
   LayerOps OfLayers(const List& list) const {
-    LayerOps ops;
-    std::array<bool, 4> listed{};
-    for (std::int64_t i = 0; i < Layers(); ++i) {
-      const std::size_t kind = KindIndex(i);
-      if (!std::exchange(listed[kind], true)) ops[kind] = list(LayerKindOf(run_.model, layers_.first + i));
-    }
-    return ops;
-  }
-  // Tells apart the kinds of the stage's layers; all windows of a model have one width.
-  std::size_t KindIndex(std::int64_t i) const {
-    const LayerKind kind = LayerKindOf(run_.model, layers_.first + i);
-    return (kind.rotates ? 1U : 0U) + (kind.window > 0 ? 2U : 0U);
+    return {kinds_, list};
   }
   std::int64_t Layers() const { return layers_.count; }
   std::int64_t Delayed() const { return LayersWithDelayedGradients(run_.plan, Layers()); }
@@ -170,6 +174,7 @@ class StageBlocks {
   const RankPlace place_;
   const LayerRange layers_;
   const RankUnits units_;
+  std::vector<LayerKind> kinds_;  // of the stage's layers
   // Numbers of units; 0, that of the norms: the rank has no such unit.
   std::int64_t table_ = 0, positions_ = 0, first_layer_ = 0, output_ = 0;
   std::int64_t count_ = 1;

@@ -1,6 +1,8 @@
 #include "search/cost/op_lists/layer_ops.h"
 
+#include <algorithm>
 #include <initializer_list>
+#include <map>
 #include <stdexcept>
 #include <utility>
 
@@ -154,8 +156,9 @@ class OpLister {
       Add(OpKind::kRope, types.compute, {s.tokens, s.heads + s.kv_heads, s.head_dim, RotaryDims(model_)});
   }
   void Attention(OpKind fused, OpKind unfused) {
+    const std::int64_t chunk = kind_.chunk == 0 ? s.seq_len : std::min(kind_.chunk, s.seq_len);
     Add(IsUnfused(plan_) ? unfused : fused, types.compute,
-        {s.micro_batch, s.seq_len, s.heads, s.head_dim, s.kv_heads});
+        {s.micro_batch * (s.seq_len / chunk), chunk, s.heads, s.head_dim, s.kv_heads});
     ops.back().alibi = model_.position == Position::kAlibi;
     ops.back().softcap = model_.attention_softcap != 0;
     ops.back().window = kind_.window < s.seq_len ? kind_.window : 0;
@@ -290,18 +293,27 @@ std::vector<OpDesc> ArrivalOps(const RunView& run) {
   return std::move(l.ops);
 }
 
-LayerKind LayerKindOf(const ModelSpec& model, std::int64_t layer) {
-  return {.rotates = model.position != Position::kRope || Rotates(model, layer),
-          .window = WindowOf(model, layer)};
+LayerKind LayerKindOf(const LayerRun& kind, std::int64_t seq_len) {
+  return {.rotates = kind.rotary,
+          .window = kind.window < seq_len ? kind.window : 0,
+          .chunk = kind.chunk < seq_len ? kind.chunk : 0};
 }
 
-std::vector<LayerShare> TimedLayers(const ModelSpec& model) {
-  const std::int64_t windowed = WindowedLayers(model);
-  const double share = static_cast<double>(windowed) / static_cast<double>(model.layers);
-  std::vector<LayerShare> layers;
-  if (windowed > 0) layers.push_back({{.window = model.sliding_window}, share});
-  if (windowed < model.layers) layers.push_back({{}, 1 - share});
-  return layers;
+LayerKind LayerKindOf(const RunView& run, std::int64_t layer) {
+  return LayerKindOf(KindOf(run.model, layer), run.workload.seq_len);
+}
+
+std::vector<LayerShare> TimedLayers(const ModelSpec& model, std::int64_t seq_len) {
+  std::map<LayerKind, std::int64_t> layers;
+  for (const LayerRun& run : RunsOf(model)) {
+    LayerKind kind = LayerKindOf(run, seq_len);
+    kind.rotates = true;
+    layers[kind] += run.layers;
+  }
+  std::vector<LayerShare> shares;
+  for (const auto& [kind, count] : layers)
+    shares.push_back({kind, static_cast<double>(count) / static_cast<double>(model.layers)});
+  return shares;
 }
 
 std::vector<OpDesc> LayerForwardOps(const RunView& run, const LayerKind& kind) {

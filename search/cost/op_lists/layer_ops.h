@@ -15,16 +15,20 @@
 
 namespace autocfg {
 
-// What differs between the layers of a model.
+// What the ops of a layer depend on that differs between the layers of a model.
 struct LayerKind {
   bool rotates = true;      // it has rotary positions, if the model has them
   std::int64_t window = 0;  // it attends to this sliding window; 0: to the whole sequence
+  std::int64_t chunk = 0;   // it attends within chunks of so many tokens; 0: within the sequence
 
-  bool operator==(const LayerKind&) const = default;
+  auto operator<=>(const LayerKind&) const = default;  // NOLINT(modernize-use-nullptr): false positive
 };
 
+// Returns what the ops of a kind depend on. Kinds that are equal in sequences of `seq_len` tokens are equal.
+LayerKind LayerKindOf(const LayerRun& kind, std::int64_t seq_len);
+
 // Returns the kind of a layer, counted from 0.
-LayerKind LayerKindOf(const ModelSpec& model, std::int64_t layer);
+LayerKind LayerKindOf(const RunView& run, std::int64_t layer);
 
 // A kind, and the share of a model's layers that are of it.
 struct LayerShare {
@@ -32,9 +36,9 @@ struct LayerShare {
   double share = 1;
 };
 
-// Returns the kinds whose mean is the time of a layer. They differ in their windows; all count as if they
-// rotated.
-std::vector<LayerShare> TimedLayers(const ModelSpec& model);
+// Returns the kinds whose mean is the time of a layer. They differ in the keys that they attend to; all count
+// as if they rotated.
+std::vector<LayerShare> TimedLayers(const ModelSpec& model, std::int64_t seq_len);
 
 // Ops of one transformer layer on one microbatch. LayerRecomputeOps lists what the backward of a recomputing
 // layer runs first: under recompute=selective only the attention. It is empty if the plan recomputes nothing.

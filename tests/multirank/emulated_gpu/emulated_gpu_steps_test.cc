@@ -11,6 +11,7 @@
 
 #include "search/plan/plan_text.h"
 #include "tests/multirank/emulated_gpu/emulated_gpu_fixture.h"
+#include "tests/support/layer_cycle.h"
 #include "tests/support/scoped_variable.h"
 #include "tests/support/temp_dir.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -84,8 +85,8 @@ TrainConfig CapsAndWindows(const char* precision) {
   TrainConfig c = Llama(precision);
   c.model.attention_softcap = 0.5;
   c.model.output_softcap = 0.5;
-  c.model.sliding_window = 3;
-  c.model.sliding_window_pattern = 2;
+  c.model.layer_kinds = {{.layers = 1, .window = 3}, {.layers = 1}};
+  test::SetLayers(c.model, c.model.layers);
   return c;
 }
 

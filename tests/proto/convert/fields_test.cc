@@ -3,14 +3,17 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/json_fields.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "proto/convert/message_fields.h"
 #include "search/plan/model_spec.h"
 #include "search/predict/predict_plan.h"
 #include "search/text/cluster_json.h"
@@ -30,7 +33,7 @@ using test::Wire;
 std::vector<ModelSpec> SomeModels() {
   ModelSpec rope{.name = "m", .layers = 4, .hidden = 64, .heads = 4, .vocab = 100};
   rope.position = Position::kRope;
-  rope.sliding_window = 8;
+  rope.layer_kinds = {{.layers = 4, .window = 8}};
   ModelSpec parallel{.name = "m", .layers = 4, .hidden = 64, .heads = 4, .vocab = 100};
   parallel.kv_heads = 1;
   parallel.parallel_residual = true;
@@ -74,7 +77,9 @@ std::set<std::string> FieldsOf(const google::protobuf::Descriptor& message) {
 }
 
 TEST(ModelFields, AreThoseOfTheMessage) {
-  EXPECT_EQ(NamesOf(ModelFields(), {"rope_scaling_parameters"}), FieldsOf(*v1::ModelSpec::descriptor()));
+  std::set<std::string> others = NamesOf(LayerPatternFields(), {"rope_scaling_parameters", "layer_kinds"});
+  EXPECT_EQ(NamesOf(ModelFields(), std::move(others)), FieldsOf(*v1::ModelSpec::descriptor()));
+  EXPECT_EQ(NamesOf(LayerRunFields()), FieldsOf(*v1::LayerRun::descriptor()));
   EXPECT_EQ(NamesOf(RopeScalingFields()), FieldsOf(*v1::RopeScalingParameters::descriptor()));
 }
 
@@ -83,7 +88,7 @@ std::vector<ModelSpec> ScaledModels() {
   std::vector<ModelSpec> models;
   for (int i = 1; i < kRopeScalingCount; ++i) {
     ModelSpec model = SomeModels()[0];
-    model.sliding_window = 0;
+    model.layer_kinds.clear();
     model.rope_scaling = static_cast<RopeScaling>(i);
     RopeScalingParameters& parameters = model.rope_scaling_parameters;
     if (model.rope_scaling != RopeScaling::kLongRope) parameters.factor = 8;
@@ -153,6 +158,118 @@ TEST(RopeScalingFields, JsonIsRefusedByName) {
   EXPECT_THAT(says("[8]"), HasSubstr("rope_scaling"));
 }
 
+TEST(LayerKinds, GoThroughJsonAndTheMessage) {
+  for (const base::Field<LayerRun>& field : LayerRunFields()) {
+    ModelSpec model = SomeModels()[0];
+    const LayerRun usual{.layers = 1};
+    const auto changed = ChangedIn(field, usual);
+    model.layer_kinds = {usual, changed[0]};
+    model.layer_kinds[1].layers = 3;
+    if (field.name == "layers") model.layer_kinds[1].window = 8;
+    ASSERT_TRUE(Validate(model).ok()) << field.name << ": " << Validate(model);
+    EXPECT_EQ(CheckEngineSupports(model).ok(), field.name != "experts") << field.name;
+    const auto read = ParseModelText(ModelJson(model).dump());
+    ASSERT_TRUE(read.ok()) << field.name << ": " << read.status();
+    EXPECT_EQ(*read, model) << field.name;
+    const auto received = FromProto(Wire(ToProto(model)));
+    ASSERT_TRUE(received.ok()) << field.name << ": " << received.status();
+    EXPECT_EQ(*received, model) << field.name;
+  }
+}
+
+TEST(LayerKinds, OlderFieldsAreReadIntoThem) {
+  ModelSpec model = SomeModels()[0];
+  model.layer_kinds.clear();
+  for (const base::Field<LayerPattern>& field : LayerPatternFields()) {
+    LayerPattern pattern{.sliding_window = field.name == "sliding_window_pattern" ? 8 : 0};
+    field.Set(pattern, std::int64_t{2});
+    ModelSpec expected = model;
+    ASSERT_TRUE(ApplyPattern(pattern, expected).ok());
+    EXPECT_FALSE(expected.layer_kinds.empty());
+    nlohmann::ordered_json json = ModelJson(model);
+    base::WriteFields(LayerPatternFields(), pattern, json);
+    EXPECT_EQ(*ParseModelJson(json), expected) << field.name;
+    v1::ModelSpec message = ToProto(model);
+    FieldsToMessage(LayerPatternFields(), pattern, message);
+    EXPECT_EQ(*FromProto(Wire(message)), expected) << field.name;
+    // Beside the kinds they are refused.
+    *message.add_layer_kinds() = ToProto(expected).layer_kinds(0);
+    EXPECT_THAT(std::string(FromProto(message).status().message()),
+                testing::HasSubstr("and layer_kinds are both given; leave one of them out"));
+    json["layer_kinds"] = nlohmann::ordered_json::parse(R"([{"layers": 4}])");
+    EXPECT_THAT(std::string(ParseModelJson(json).status().message()),
+                testing::HasSubstr("and layer_kinds are both given; leave one of them out"));
+  }
+}
+
+TEST(LayerKinds, EqualModelsHaveEqualRuns) {
+  const auto read = [](const char* kinds) {
+    nlohmann::ordered_json json = ModelJson(SomeModels()[1]);
+    json["position"] = "rope";
+    json["layer_kinds"] = nlohmann::ordered_json::parse(kinds);
+    return ParseModelJson(json)->layer_kinds;
+  };
+  EXPECT_EQ(read(R"([{"layers": 3}, {"layers": 1, "rotary": true, "rope_theta": 10000}])"),
+            std::vector<LayerRun>());
+  EXPECT_EQ(read(R"([{"layers": 1, "window": 8}, {"layers": 2, "window": 8}, {"layers": 1}])"),
+            (std::vector<LayerRun>{{.layers = 3, .window = 8}, {.layers = 1}}));
+}
+
+TEST(LayerKinds, AreRefusedByName) {
+  const auto says = [](const char* kinds) {
+    nlohmann::ordered_json json = ModelJson(SomeModels()[1]);
+    json["position"] = "rope";
+    json["layer_kinds"] = nlohmann::ordered_json::parse(kinds);
+    return std::string(ParseModelJson(json).status().message());
+  };
+  using testing::HasSubstr;
+  EXPECT_EQ(says(R"([{"layers": 4, "window": 4, "rope_theta": 100.0}])"), "");
+  EXPECT_THAT(says(R"([{"layers": 4, "window": 0}])"),
+              HasSubstr("layer_kinds[0]: window is 0; it must be at least 1"));
+  EXPECT_THAT(says(R"([{"layers": 3}, {"layers": 1, "chunk": 0}])"),
+              HasSubstr("layer_kinds[1]: chunk is 0; it must be at least 1"));
+  EXPECT_THAT(says(R"([{"layers": 1}, {"layers": 2, "window": 4}])"),
+              HasSubstr("layer_kinds has runs of 3 layers in all, but layers is 4; make them equal"));
+  EXPECT_THAT(says(R"([{"layers": 4, "window": 4, "chunk": 8}])"),
+              HasSubstr("layer_kinds[0]: chunk is 8, and window is 4; give one of them"));
+  EXPECT_THAT(says(R"([{"layers": 3}, {"layers": 1, "rotary": false, "rope_theta": 9}])"),
+              HasSubstr("layer_kinds[1]: rope_theta is 9, but rotary is false"));
+  EXPECT_THAT(says(R"([{"layers": 4, "rotary": false}])"),
+              HasSubstr("layer_kinds has no layer with rotary positions; set position to none"));
+  EXPECT_THAT(says(R"([{"layers": 4, "rope_theta": 0.5}])"),
+              HasSubstr("layer_kinds[0]: rope_theta is 0.5; it must be from 1 to 1e+12"));
+  EXPECT_THAT(says(R"([{"layers": 4, "rope_theta": 0}])"), HasSubstr("layer_kinds[0]: rope_theta is 0"));
+  EXPECT_THAT(says(R"([{"layers": 200000}])"),
+              HasSubstr("layer_kinds[0]: layers is 200000; it must be from 1 to 100000"));
+  EXPECT_THAT(says(R"([{"window": 4}])"), HasSubstr("layer_kinds[0]: layers is missing"));
+  EXPECT_THAT(says(R"([{"layers": 4, "windows": 4}])"), HasSubstr("layer_kinds[0]: "));
+  EXPECT_THAT(says("[4]"), HasSubstr("layer_kinds[0]"));
+  EXPECT_THAT(says("[]"), HasSubstr("layer_kinds is []; it must be a list of runs of layers"));
+  EXPECT_THAT(says("4"), HasSubstr("layer_kinds is 4; it must be a list of runs of layers"));
+  ModelSpec model = SomeModels()[1];
+  model.layer_kinds = {{.layers = 4, .rotary = false}};
+  EXPECT_THAT(std::string(Validate(model).message()),
+              HasSubstr("layer_kinds[0]: rotary is false, but position is learned"));
+  model.layer_kinds = {{.layers = 4, .rope_theta = 100}};
+  EXPECT_THAT(std::string(Validate(model).message()),
+              HasSubstr("layer_kinds[0]: rope_theta is 100, but position is learned"));
+  model.layer_kinds = {{.layers = 4, .experts = true}};
+  EXPECT_THAT(std::string(CheckPredictable(model).message()),
+              HasSubstr("layer_kinds[0]: experts true is not supported yet; leave it out"));
+  model.layers = 65;
+  model.layer_kinds.clear();
+  for (int i = 1; i <= 65; ++i) model.layer_kinds.push_back({.layers = 1, .window = i});
+  EXPECT_THAT(std::string(Validate(model).message()),
+              HasSubstr("layer_kinds has more than 64 different kinds"));
+  // A longer sequence has whole chunks.
+  model = SomeModels()[1];
+  model.layer_kinds = {{.layers = 4, .chunk = 8}};
+  for (const std::int64_t seq_len : {7, 8, 16})
+    EXPECT_TRUE(Validate(Workload{.global_batch = 1, .seq_len = seq_len}, model).ok()) << seq_len;
+  EXPECT_THAT(std::string(Validate(Workload{.global_batch = 1, .seq_len = 12}, model).message()),
+              HasSubstr("seq_len is 12, which the chunks of 8 tokens of layer_kinds do not divide"));
+}
+
 // What predictions say of a model, with and without fused attention.
 std::vector<double> PredictionsOf(const ModelSpec& model) {
   const Workload workload{.global_batch = 8, .seq_len = 1024, .precision = *ParsePrecision("bf16")};
@@ -171,17 +288,9 @@ std::vector<double> PredictionsOf(const ModelSpec& model) {
 // A row that says that its field is predicted, though nothing reads the field, fails here.
 TEST(ModelFields, HaveAnEffectOnPredictions) {
   const std::set<std::string_view> no_cost = {
-      "name",
-      "norm_eps",
-      "rope_theta",
-      "init_std",
-      "rope_scaling",
-      "parallel_residual",
-      "attention_scale",
-      "attention_softcap",
-      "output_softcap",
-      "max_seq_len",  // the sample is shorter than the workload's sequences
-      "no_rope_layer_interval"};
+      "name",           "norm_eps",          "rope_theta",      "init_std",
+      "rope_scaling",   "parallel_residual", "attention_scale", "attention_softcap",
+      "output_softcap", "max_seq_len"};  // the sample is shorter than the workload's sequences
   for (const ModelField& field : ModelFields()) {
     bool has_effect = false;
     for (const ModelSpec& some : SomeModels()) {
@@ -199,11 +308,20 @@ TEST(ModelFields, FeaturesThatAreRunAreInRandomModels) {
   for (const ModelField& feature : ModelFeatures()) {
     if (feature.support == Support::kRun) missing.insert(feature.name);
   }
+  std::set<std::string> missing_of_kinds = NamesOf(LayerRunFields());
+  missing_of_kinds.erase("experts");  // not supported yet
   std::mt19937_64 random(1);
   for (int i = 0; i < 200; ++i) {
     ModelSpec model = SomeModels()[0];
-    model.sliding_window = 0;
+    model.layer_kinds.clear();
     test::AddRandomFeatures(model, random, /*predicted_only=*/false);
+    for (const LayerRun& run : model.layer_kinds) {
+      std::erase_if(missing_of_kinds, [&](std::string_view name) {
+        return std::ranges::any_of(LayerRunFields(), [&](const base::Field<LayerRun>& field) {
+          return field.name == name && !field.IsDefault(run);
+        });
+      });
+    }
     std::erase_if(missing, [&](std::string_view name) {
       return std::ranges::any_of(ModelFeatures(), [&](const ModelField& feature) {
         return feature.name == name && !feature.IsDefault(model);
@@ -211,6 +329,7 @@ TEST(ModelFields, FeaturesThatAreRunAreInRandomModels) {
     });
   }
   EXPECT_THAT(missing, testing::IsEmpty()) << "tests/support/random_features.h";
+  EXPECT_THAT(missing_of_kinds, testing::IsEmpty()) << "tests/support/random_features.h";
 }
 
 // Which fields are written at their defaults is part of the format.
@@ -313,6 +432,22 @@ TEST(ModelFields, StandInTheDocumentationAsInTheTable) {
   }
   EXPECT_TRUE(FormatsPage().find(table) != std::string::npos) << "docs/formats.md lacks this table:\n"
                                                               << table;
+}
+
+template <typename Rows>
+void ExpectDocumented(const Rows& rows) {
+  std::string table;
+  for (const auto& field : rows) {
+    table += fmt::format("| `{}` | {} | {} | {} |\n", field.name, field.summary, DefaultOf(field),
+                         ValuesOf(field));
+  }
+  EXPECT_TRUE(FormatsPage().find(table) != std::string::npos) << "docs/formats.md lacks this table:\n"
+                                                              << table;
+}
+
+TEST(LayerKinds, StandInTheDocumentationAsInTheTables) {
+  ExpectDocumented(LayerRunFields());
+  ExpectDocumented(LayerPatternFields());
 }
 
 TEST(RopeScalingFields, StandInTheDocumentationAsInTheTable) {

@@ -70,16 +70,11 @@ TEST_F(LayerOpsTest, LayerForwardOfOneTensorRank) {
 // A model of 6 layers, of which the third and the sixth attend to the whole sequence.
 TEST_F(LayerOpsTest, SlidingWindowsOfSomeLayers) {
   model.layers = 6;
-  model.sliding_window = 8;
-  model.sliding_window_pattern = 3;
-  EXPECT_EQ(LayerKindOf(model, 0), LayerKind{.window = 8});
-  EXPECT_EQ(LayerKindOf(model, 5), LayerKind{});
-  const std::vector<LayerShare> timed = TimedLayers(model);
-  ASSERT_EQ(timed.size(), 2u);
-  EXPECT_EQ(timed[0].kind, LayerKind{.window = 8});
-  EXPECT_DOUBLE_EQ(timed[0].share, 4.0 / 6);
-  EXPECT_EQ(timed[1].kind, LayerKind{});
-  EXPECT_DOUBLE_EQ(timed[1].share, 2.0 / 6);
+  model.layer_kinds = {{.layers = 2, .window = 8}, {.layers = 1}, {.layers = 2, .window = 8}, {.layers = 1}};
+  EXPECT_EQ(LayerKindOf({model, workload, plan}, 0), LayerKind{.window = 8});
+  EXPECT_EQ(LayerKindOf({model, workload, plan}, 5), LayerKind{});
+  EXPECT_EQ(LayerKindOf(LayerRun{.window = 8, .chunk = 9}, 8), LayerKind{}) << "both as wide as the sequence";
+  EXPECT_EQ(LayerKindOf(LayerRun{.chunk = 4, .rotary = false}, 8), (LayerKind{.rotates = false, .chunk = 4}));
   const LayerKind windowed{.window = 8};
   EXPECT_EQ(OpsText(LayerForwardOps({model, workload, plan}, windowed))[2],
             "attention_forward fp32 window=8 2x32x4x16x4");
@@ -93,6 +88,13 @@ TEST_F(LayerOpsTest, SlidingWindowsOfSomeLayers) {
   EXPECT_EQ(OpsText(LayerForwardOps({model, workload, plan}, windowed))[2],
             "attention_forward fp32 2x8x4x16x4")
       << "as wide as the sequence";
+  // Each chunk is a sequence.
+  workload.seq_len = 32;
+  EXPECT_EQ(OpsText(LayerForwardOps({model, workload, plan}, {.chunk = 8}))[2],
+            "attention_forward fp32 8x8x4x16x4");
+  EXPECT_THAT(OpsText(LayerBackwardOps({model, workload, plan}, true, {.chunk = 8})),
+              ::testing::Contains("attention_backward fp32 8x8x4x16x4"));
+  workload.seq_len = 8;
   model.attention_softcap = 50;
   EXPECT_EQ(OpsText(LayerForwardOps({model, workload, plan}))[2],
             "attention_forward fp32 softcap 2x8x4x16x4");
@@ -502,7 +504,7 @@ TEST_F(LlamaOpsTest, LayersWithoutRope) {
   plan.recompute_layers = 1;
   EXPECT_EQ(ropes(0, ActionKind::kForward), 3);
   EXPECT_EQ(ropes(1, ActionKind::kInputGradient), 3 + 1);
-  model.no_rope_layer_interval = 2;
+  ASSERT_TRUE(ApplyPattern({.no_rope_layer_interval = 2}, model).ok());
   EXPECT_EQ(ropes(0, ActionKind::kForward), 2);
   EXPECT_EQ(ropes(1, ActionKind::kForward), 1);
   EXPECT_EQ(ropes(0, ActionKind::kInputGradient), 2 + 1);

@@ -84,7 +84,7 @@ class RandomRuns {
       model.residual_scale = 1;
       model.norm_placement = NormPlacement::kPre;
     }
-    if (limits_.equal_layers) model.no_rope_layer_interval = model.sliding_window_pattern = 0;
+    if (limits_.equal_layers && !model.layer_kinds.empty()) model.layer_kinds.resize(1);
     ShareKvHeads(model, tp, shared_heads_);
     return model;
   }
@@ -108,7 +108,7 @@ class RandomRuns {
         }
       }
       run.model = Model(plan.tp);
-      run.model.layers = Layers(plan);
+      SetLayers(run.model, Layers(plan));
       switch (random_() % 5) {
         case 1: plan.recompute = Recompute::kFull; break;
         case 2:
@@ -127,6 +127,7 @@ class RandomRuns {
       plan.tp_overlap = std::int64_t{1} << messages_() % 4;
       plan = Canonical(plan);
       run.workload.seq_len = Pick({1, 5, 16, 129});
+      FitChunks(run.model, run.workload.seq_len);
       const bool divides = plan.tp > 1 && run.workload.seq_len % plan.tp == 0;
       plan.sequence_parallel = flags_() % 2 == 0 && divides;
       if (plan.sequence_parallel) plan.scatter_gather = false;

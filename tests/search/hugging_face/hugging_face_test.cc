@@ -227,8 +227,7 @@ TEST(HuggingFace, MixturesOfExperts) {
 TEST(HuggingFace, SlidingWindows) {
   const auto window = With(kLlama3, "sliding_window", 4096);
   ASSERT_TRUE(window.ok()) << window.status();
-  EXPECT_EQ(window->sliding_window, 4096);
-  EXPECT_EQ(window->sliding_window_pattern, 0);
+  EXPECT_EQ(window->layer_kinds, (std::vector<LayerRun>{{.layers = window->layers, .window = 4096}}));
   EXPECT_THAT(std::string(With(kLlama3, "sliding_window", "x").status().message()),
               HasSubstr("sliding_window is \"x\"; it must be a whole number"));
   for (const auto& [field, value] : {std::pair<const char*, Json>{"num_local_experts", 1},

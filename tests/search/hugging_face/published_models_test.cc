@@ -11,6 +11,7 @@
 #include "nlohmann/json.hpp"
 #include "search/hugging_face/hugging_face.h"
 #include "search/hugging_face/model_families.h"
+#include "tests/support/layer_cycle.h"
 
 namespace autocfg {
 namespace {
@@ -159,12 +160,23 @@ constexpr Published kPublished[] = {
          "vision_config": {"model_type": "siglip_vision_model"}})"},
 };
 
-ModelSpec Imported(std::string_view name) {
+nlohmann::ordered_json Config(std::string_view name) {
   for (const Published& model : kPublished) {
-    if (model.name == name) return *ImportHuggingFace(nlohmann::ordered_json::parse(model.config));
+    if (model.name == name) return nlohmann::ordered_json::parse(model.config);
   }
   ADD_FAILURE() << name;
   return {};
+}
+
+ModelSpec Imported(std::string_view name) { return *ImportHuggingFace(Config(name)); }
+
+using Runs = std::vector<LayerRun>;
+
+// The runs of `layers` layers whose kinds repeat.
+Runs Repeated(const Runs& cycle, std::int64_t layers) {
+  ModelSpec model{.rope_theta = 1, .layer_kinds = cycle};
+  test::SetLayers(model, layers);
+  return model.layer_kinds;
 }
 
 TEST(PublishedModels, ParameterCounts) {
@@ -205,7 +217,7 @@ TEST(PublishedModels, Gpt) {
   const ModelSpec starcoder = Imported("bigcode/starcoder2-3b");
   EXPECT_EQ(starcoder.norm, Norm::kLayerNorm);
   EXPECT_EQ(starcoder.activation, Activation::kGelu);
-  EXPECT_EQ(starcoder.sliding_window, 4096);
+  EXPECT_EQ(starcoder.layer_kinds, (Runs{{.layers = 30, .window = 4096}}));
   EXPECT_EQ(starcoder.init_std, 0.018042);
 }
 
@@ -227,25 +239,25 @@ TEST(PublishedModels, Falcon) {
 }
 
 TEST(PublishedModels, Llamas) {
-  EXPECT_EQ(Imported("mistralai/Mistral-7B-v0.1").sliding_window, 4096);
-  EXPECT_EQ(Imported("mistralai/Mistral-Nemo-Base-2407").sliding_window, 0) << "null is none";
+  EXPECT_EQ(Imported("mistralai/Mistral-7B-v0.1").layer_kinds, (Runs{{.layers = 32, .window = 4096}}));
+  EXPECT_EQ(Imported("mistralai/Mistral-Nemo-Base-2407").layer_kinds, Runs()) << "null is none";
   EXPECT_EQ(Imported("mistralai/Mistral-Small-3.1-24B-Base-2503").name, "mistral3");
   const ModelSpec qwen2 = Imported("Qwen/Qwen2.5-0.5B");
   EXPECT_TRUE(qwen2.qkv_bias);
   EXPECT_FALSE(qwen2.attention_out_bias || qwen2.mlp_bias);
-  EXPECT_EQ(qwen2.sliding_window, 0);
+  EXPECT_EQ(qwen2.layer_kinds, Runs());
   const ModelSpec qwen3 = Imported("Qwen/Qwen3-8B");
   EXPECT_EQ(qwen3.qk_norm, QkNorm::kHead);
   EXPECT_FALSE(qwen3.qkv_bias);
-  EXPECT_EQ(Imported("microsoft/Phi-3-mini-4k-instruct").sliding_window, 2047);
+  EXPECT_EQ(Imported("microsoft/Phi-3-mini-4k-instruct").layer_kinds, (Runs{{.layers = 32, .window = 2047}}));
   const ModelSpec phi4 = Imported("microsoft/Phi-4-mini-instruct");
   EXPECT_EQ(RotaryDims(phi4), 96);
-  EXPECT_EQ(phi4.sliding_window, 0) << "wider than the longest sequence";
+  EXPECT_EQ(phi4.layer_kinds, Runs()) << "wider than the longest sequence";
   const ModelSpec olmo = Imported("allenai/OLMo-2-1124-7B");
   EXPECT_EQ(olmo.qk_norm, QkNorm::kFull);
   EXPECT_EQ(olmo.norm_placement, NormPlacement::kOutput);
   const ModelSpec smol = Imported("HuggingFaceTB/SmolLM3-3B");
-  EXPECT_EQ(smol.no_rope_layer_interval, 4);
+  EXPECT_EQ(smol.layer_kinds, Repeated({{.layers = 3}, {.layers = 1, .rotary = false}}, 36));
   EXPECT_EQ(smol.rope_theta, 2'000'000);
   const ModelSpec granite = Imported("ibm-granite/granite-3.0-8b-base");
   EXPECT_EQ(granite.embedding_scale, 12);
@@ -265,15 +277,14 @@ TEST(PublishedModels, Gemmas) {
   EXPECT_EQ(second.attention_scale, 0) << "1 / sqrt(256), as usual";
   EXPECT_EQ(second.attention_softcap, 50);
   EXPECT_EQ(second.output_softcap, 30);
-  EXPECT_EQ(second.sliding_window, 4096);
-  EXPECT_EQ(second.sliding_window_pattern, 2);
+  EXPECT_EQ(second.layer_kinds, Repeated({{.layers = 1, .window = 4096}, {.layers = 1}}, 26));
   EXPECT_DOUBLE_EQ(Imported("google/gemma-2-27b").attention_scale, 1.0 / 12);
   const ModelSpec third = Imported("google/gemma-3-4b-pt");
   EXPECT_EQ(third.name, "gemma3");
   EXPECT_EQ(third.qk_norm, QkNorm::kHead);
   EXPECT_EQ(third.heads, 8) << "the default of the type";
-  EXPECT_EQ(third.sliding_window, 1024);
-  EXPECT_EQ(third.sliding_window_pattern, 6);
+  EXPECT_EQ(third.layer_kinds,
+            Repeated({{.layers = 5, .window = 1024, .rope_theta = 10'000}, {.layers = 1}}, 34));
   EXPECT_EQ(third.attention_softcap, 0);
   EXPECT_EQ(third.rope_scaling, RopeScaling::kLinear);
   EXPECT_EQ(third.rope_scaling_parameters, RopeScalingParameters{.factor = 8});
@@ -282,32 +293,89 @@ TEST(PublishedModels, Gemmas) {
 
 absl::StatusOr<ModelSpec> Changed(std::string_view name, const std::string& field,
                                   const nlohmann::ordered_json& value) {
-  for (const Published& model : kPublished) {
-    if (model.name != name) continue;
-    auto json = nlohmann::ordered_json::parse(model.config);
-    json[field] = value;
-    return ImportHuggingFace(json);
-  }
-  return absl::NotFoundError(std::string(name));
+  nlohmann::ordered_json json = Config(name);
+  json[field] = value;
+  return ImportHuggingFace(json);
 }
 
 TEST(PublishedModels, WindowsOfSomeLayers) {
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
   for (int i = 0; i < 26; ++i) layers.push_back((i + 1) % 13 == 0 ? "full_attention" : "sliding_attention");
-  EXPECT_EQ(Changed("google/gemma-2-2b", "layer_types", layers)->sliding_window_pattern, 13);
+  EXPECT_EQ(Changed("google/gemma-2-2b", "layer_types", layers)->layer_kinds,
+            Repeated({{.layers = 12, .window = 4096}, {.layers = 1}}, 26));
   layers[3] = "full_attention";
-  EXPECT_THAT(std::string(Changed("google/gemma-2-2b", "layer_types", layers).status().message()),
-              ::testing::HasSubstr("sliding_window = 4096 is not supported yet; 23 of 26 layers have it"));
+  EXPECT_EQ(Changed("google/gemma-2-2b", "layer_types", layers)->layer_kinds,
+            (Runs{{.layers = 3, .window = 4096},
+                  {.layers = 1},
+                  {.layers = 8, .window = 4096},
+                  {.layers = 1},
+                  {.layers = 12, .window = 4096},
+                  {.layers = 1}}));
   layers[3] = "chunked_attention";
   EXPECT_THAT(std::string(Changed("google/gemma-2-2b", "layer_types", layers).status().message()),
-              ::testing::HasSubstr("layer_types = \"chunked_attention\" is not supported yet"));
+              ::testing::HasSubstr("layer_types has chunked_attention, but attention_chunk_size is missing"));
+  layers[3] = "linear_attention";
+  EXPECT_THAT(std::string(Changed("google/gemma-2-2b", "layer_types", layers).status().message()),
+              ::testing::HasSubstr("layer_types = \"linear_attention\" is not supported yet"));
   layers.erase(3);
   EXPECT_THAT(std::string(Changed("google/gemma-2-2b", "layer_types", layers).status().message()),
               ::testing::HasSubstr("layer_types has 25 names for 26 layers"));
   EXPECT_EQ(Changed("google/gemma-2-2b", "attn_logit_softcapping", nullptr)->attention_softcap, 0);
   // Qwen's window starts at max_window_layers, and only if it is used.
-  EXPECT_EQ(Changed("Qwen/Qwen2.5-7B", "use_sliding_window", true)->sliding_window, 0)
+  EXPECT_EQ(Changed("Qwen/Qwen2.5-7B", "use_sliding_window", true)->layer_kinds, Runs())
       << "28 of 28 layers are full";
+  nlohmann::ordered_json qwen = Config("Qwen/Qwen2.5-7B");
+  qwen["use_sliding_window"] = true;
+  qwen["max_window_layers"] = 20;
+  EXPECT_EQ(ImportHuggingFace(qwen)->layer_kinds, (Runs{{.layers = 20}, {.layers = 8, .window = 4096}}));
+}
+
+TEST(PublishedModels, ChunksOfSomeLayers) {
+  nlohmann::ordered_json llama = Config("meta-llama/Llama-3.2-1B");
+  llama["max_position_embeddings"] = 131072;
+  llama["attention_chunk_size"] = 8192;
+  llama["layer_types"] = nlohmann::ordered_json::array();
+  for (int i = 0; i < 16; ++i)
+    llama["layer_types"].push_back((i + 1) % 4 == 0 ? "full_attention" : "chunked_attention");
+  EXPECT_EQ(ImportHuggingFace(llama)->layer_kinds,
+            Repeated({{.layers = 3, .chunk = 8192}, {.layers = 1}}, 16));
+}
+
+TEST(PublishedModels, LayersWithoutRotations) {
+  nlohmann::ordered_json smol = Config("HuggingFaceTB/SmolLM3-3B");
+  smol["no_rope_layers"][1] = 0;
+  EXPECT_EQ(ImportHuggingFace(smol)->layer_kinds[1], (LayerRun{.layers = 1, .rotary = false}));
+  smol.erase("no_rope_layers");
+  smol["use_sliding_window"] = true;
+  smol["sliding_window"] = 512;
+  EXPECT_EQ(ImportHuggingFace(smol)->layer_kinds,
+            Repeated({{.layers = 3}, {.layers = 1, .window = 512, .rotary = false}}, 36));
+}
+
+// Both forms in which files say the frequencies of layers with windows.
+TEST(PublishedModels, FrequenciesOfGemma3) {
+  const Runs two = Repeated({{.layers = 5, .window = 512, .rope_theta = 20'000}, {.layers = 1}}, 26);
+  const auto older = Changed("google/gemma-3-1b-pt", "rope_local_base_freq", 20'000);
+  EXPECT_EQ(older->layer_kinds, two);
+  EXPECT_EQ(older->rope_theta, 1'000'000);
+  const auto parameters = nlohmann::ordered_json::parse(
+      R"({"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0},
+          "sliding_attention": {"rope_type": "default", "rope_theta": 20000}})");
+  const auto newer = Changed("google/gemma-3-1b-pt", "rope_parameters", parameters);
+  EXPECT_EQ(newer->layer_kinds, two);
+  EXPECT_EQ(newer->rope_scaling, RopeScaling::kLinear);
+  // What is not read is refused.
+  auto other = parameters;
+  other["sliding_attention"]["rope_type"] = "linear";
+  EXPECT_THAT(
+      std::string(Changed("google/gemma-3-1b-pt", "rope_parameters", other).status().message()),
+      ::testing::HasSubstr("rope_parameters.sliding_attention.rope_type = \"linear\" is not supported yet"));
+  other = parameters;
+  other["linear_attention"] = nlohmann::ordered_json::object();
+  EXPECT_THAT(std::string(Changed("google/gemma-3-1b-pt", "rope_parameters", other).status().message()),
+              ::testing::HasSubstr("rope_parameters.linear_attention = {} is not supported yet"));
+  EXPECT_THAT(std::string(Changed("google/gemma-3-1b-pt", "rope_local_base_freq", 0).status().message()),
+              ::testing::HasSubstr("rope_local_base_freq is 0"));
 }
 
 TEST(PublishedModels, RefusesWhatItsTypeDoesNotCompute) {

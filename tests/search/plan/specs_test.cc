@@ -83,7 +83,7 @@ TEST(ModelSpec, ParameterCountOfEachPart) {
   EXPECT_EQ(added([](ModelSpec& m) {
               m.embedding_scale = m.residual_scale = m.logit_scale = 2;
               m.attention_scale = m.attention_softcap = m.output_softcap = 2;
-              m.sliding_window = 8;
+              m.layer_kinds = {{.layers = 1, .window = 8}, {.layers = 1, .chunk = 4}};
             }),
             0);
 }
@@ -103,18 +103,15 @@ TEST(ModelSpec, FlopsOfWindows) {
   ModelSpec model = Gpt(6, 64, 4, 100);
   const double products = ModelFlops(model, 1, 0);
   const double attention = ModelFlops(model, 1, 1024) - products;
-  model.sliding_window = 256;
+  model.layer_kinds = {{.layers = 6, .window = 256}};
   const double share = AttendedPairs(1024, 256) / AttendedPairs(1024, 0);
   EXPECT_NEAR(ModelFlops(model, 1, 1024), products + share * attention, 1e-9 * attention);
-  model.sliding_window_pattern = 3;
-  EXPECT_EQ(WindowedLayers(model), 4);
+  model.layer_kinds = {{.layers = 4, .window = 256}, {.layers = 2}};
   EXPECT_NEAR(ModelFlops(model, 1, 1024), products + (2 + 4 * share) / 6 * attention, 1e-9 * attention);
-  model.layers = 5;
-  EXPECT_EQ(WindowedLayers(model), 4) << "layers 1, 2, 4 and 5";
-  for (const std::int64_t layer : {0, 1, 3, 4}) EXPECT_EQ(WindowOf(model, layer), 256) << layer;
-  EXPECT_EQ(WindowOf(model, 2), 0) << "the last of every three";
-  model.sliding_window = 1024;
-  EXPECT_DOUBLE_EQ(ModelFlops(model, 1, 1024), ModelFlops(Gpt(5, 64, 4, 100), 1, 1024));
+  model.layer_kinds = {
+      {.layers = 3, .window = 256}, {.layers = 1, .window = 1024}, {.layers = 2, .chunk = 512}};
+  EXPECT_NEAR(ModelFlops(model, 1, 1024), products + (3 * share + 1 + 2 * 0.5) / 6 * attention,
+              1e-9 * attention);
 }
 
 // Korthikanti et al. 2022, equation 7, without recomputation.
@@ -189,23 +186,12 @@ TEST(ModelSpec, ValidateNamesTheField) {
               HasSubstr("must be a positive number"));
   EXPECT_THAT(says([](ModelSpec& m) { m.partial_rotary_factor = 0.5; }),
               HasSubstr("partial_rotary_factor is 0.5, but position is learned"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.no_rope_layer_interval = 4; }),
-              HasSubstr("no_rope_layer_interval is 4, but position is learned"));
-  EXPECT_THAT(rope([](ModelSpec& m) { m.no_rope_layer_interval = 1; }),
-              HasSubstr("no_rope_layer_interval is 1"));
   EXPECT_THAT(says([](ModelSpec& m) { m.shared_norm = true; }), HasSubstr("parallel_residual is false"));
   EXPECT_THAT(says([](ModelSpec& m) {
                 m.parallel_residual = true;
                 m.norm_placement = NormPlacement::kOutput;
               }),
               HasSubstr("parallel_residual is true, but norm_placement is output"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.sliding_window_pattern = 2; }),
-              HasSubstr("sliding_window_pattern is 2, but there is no sliding_window"));
-  EXPECT_THAT(says([](ModelSpec& m) {
-                m.sliding_window = 8;
-                m.sliding_window_pattern = 1;
-              }),
-              HasSubstr("sliding_window_pattern is 1"));
   EXPECT_THAT(says([](ModelSpec& m) { m.embedding_scale = 0; }), HasSubstr("embedding_scale is 0"));
   EXPECT_THAT(says([](ModelSpec& m) { m.output_softcap = 1e7; }), HasSubstr("output_softcap is 1e+07"));
   // Each size is within its bounds, but the product is too large.
@@ -305,12 +291,54 @@ TEST(ModelSpec, RotaryDims) {
   model.partial_rotary_factor = 0.3333333;
   EXPECT_EQ(RotaryDims(model), 32);
   EXPECT_TRUE(Validate(model).ok()) << Validate(model);
-  EXPECT_TRUE(Rotates(model, 1));
-  model.no_rope_layer_interval = 2;
-  EXPECT_TRUE(Rotates(model, 0));
-  EXPECT_FALSE(Rotates(model, 1)) << "the last of every two";
-  model.position = Position::kNone;
-  EXPECT_FALSE(Rotates(model, 0));
+}
+
+std::vector<LayerRun> KindsOfPattern(ModelSpec model, const LayerPattern& pattern) {
+  EXPECT_TRUE(ApplyPattern(pattern, model).ok()) << ApplyPattern(pattern, model);
+  EXPECT_TRUE(Validate(model).ok()) << Validate(model);
+  return model.layer_kinds;
+}
+
+TEST(LayerKinds, OfPatterns) {
+  ModelSpec model = Gpt(5, 64, 4, 100);
+  model.position = Position::kRope;
+  using Runs = std::vector<LayerRun>;
+  EXPECT_EQ(KindsOfPattern(model, {}), Runs());
+  EXPECT_EQ(KindsOfPattern(model, {.sliding_window = 8}), (Runs{{.layers = 5, .window = 8}}));
+  EXPECT_EQ(KindsOfPattern(model, {.sliding_window = 8, .sliding_window_pattern = 3}),
+            (Runs{{.layers = 2, .window = 8}, {.layers = 1}, {.layers = 2, .window = 8}}));
+  EXPECT_EQ(KindsOfPattern(model, {.sliding_window = 8, .sliding_window_pattern = 9}),
+            (Runs{{.layers = 5, .window = 8}}));
+  EXPECT_EQ(KindsOfPattern(model, {.no_rope_layer_interval = 4}),
+            (Runs{{.layers = 3}, {.layers = 1, .rotary = false}, {.layers = 1}}));
+  EXPECT_EQ(
+      KindsOfPattern(model, {.sliding_window = 8, .sliding_window_pattern = 2, .no_rope_layer_interval = 4}),
+      (Runs{{.layers = 1, .window = 8},
+            {.layers = 1},
+            {.layers = 1, .window = 8},
+            {.layers = 1, .rotary = false},
+            {.layers = 1, .window = 8}}));
+  const auto says = [](ModelSpec of, const LayerPattern& pattern) {
+    return std::string(ApplyPattern(pattern, of).message());
+  };
+  EXPECT_THAT(says(Gpt(5, 64, 4, 100), {.no_rope_layer_interval = 4}),
+              HasSubstr("no_rope_layer_interval is 4, but position is learned"));
+  EXPECT_THAT(says(model, {.no_rope_layer_interval = 1}), HasSubstr("no_rope_layer_interval is 1"));
+  EXPECT_THAT(says(model, {.sliding_window_pattern = 2}),
+              HasSubstr("sliding_window_pattern is 2, but there is no sliding_window"));
+  EXPECT_THAT(says(model, {.sliding_window = 8, .sliding_window_pattern = 1}),
+              HasSubstr("sliding_window_pattern is 1"));
+  EXPECT_THAT(says(model, {.sliding_window = -1}), HasSubstr("sliding_window is -1; it must be from 0"));
+}
+
+TEST(LayerKinds, OfLayers) {
+  ModelSpec model = Gpt(6, 64, 4, 100);
+  EXPECT_EQ(KindOf(model, 5), LayerRun{.layers = 1});
+  EXPECT_EQ(RunsOf(model), std::vector<LayerRun>{{.layers = 6}});
+  model.layer_kinds = {{.layers = 2, .window = 8}, {.layers = 1}, {.layers = 3, .chunk = 4}};
+  for (const std::int64_t layer : {0, 1}) EXPECT_EQ(KindOf(model, layer).window, 8) << layer;
+  EXPECT_EQ(KindOf(model, 2), LayerRun{.layers = 1});
+  for (const std::int64_t layer : {3, 5}) EXPECT_EQ(KindOf(model, layer).chunk, 4) << layer;
 }
 
 TEST(Activation, NamesRoundTrip) {

@@ -160,6 +160,9 @@ TEST(RunIdentity, HasEverythingThatChangesTheSteps) {
       [](TrainConfig& c) {
         c.model.rope_scaling_parameters.long_factor = {1, 2};
       },
+      [](TrainConfig& c) {
+        c.model.layer_kinds = {{.layers = 3, .window = 2}, {.layers = 1}};
+      },
       [](TrainConfig& c) { c.model.tied_embeddings = false; },
       [](TrainConfig& c) { c.workload.seq_len = 4; },
       [](TrainConfig& c) { c.workload.global_batch = 16; },
@@ -184,6 +187,11 @@ TEST(RunIdentity, HasEverythingThatChangesTheSteps) {
     EXPECT_NE(FirstDifference(identity, IdentityOf(other, "data")), "") << "change " << i;
   }
   EXPECT_NE(FirstDifference(identity, IdentityOf(run, "other data")), "");
+  TrainConfig kinds = run, others = run;
+  kinds.model.layer_kinds = {{.layers = 3, .window = 2}, {.layers = 1}};
+  others.model.layer_kinds = {{.layers = 3, .window = 2}, {.layers = 1, .window = 4}};
+  EXPECT_EQ(FirstDifference(IdentityOf(kinds, "data"), IdentityOf(others, "data")),
+            "model.layer_kinds.1.window is 0 in the checkpoint and 4 in this run");
   TrainConfig scaled = run;
   scaled.model.rope_scaling_parameters.long_factor = {1, 2};
   TrainConfig other = scaled;

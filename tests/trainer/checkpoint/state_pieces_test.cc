@@ -50,7 +50,7 @@ constexpr const char* kPlans[] = {"tp=1,pp=1,dp=1,mbs=1", "tp=2,pp=1,dp=2,mbs=1"
 TEST(SharedRunsOfPieces, FindEachElementOfAnyRangeOnce) {
   std::mt19937_64 random(3);
   for (ModelSpec model : test::ModelStyles()) {
-    model.layers = 2;
+    test::SetLayers(model, 2);
     for (const char* from_plan : kPlans) {
       for (const char* to_plan : kPlans) {
         const ParallelPlan from = *ParsePlanText(from_plan);
@@ -109,7 +109,7 @@ TEST(SharedRunsOfPieces, AreWholePartsUnderTheSamePlan) {
 // Over all ranks of a plan, each element of the model is in one piece.
 TEST(PiecesToSave, AreTheWholeModelOnce) {
   for (ModelSpec model : test::ModelStyles()) {
-    model.layers = 2;
+    test::SetLayers(model, 2);
     for (const char* plan : kPlans) {
       std::map<std::string, std::vector<int>> times;
       for (std::int64_t rank = 0; rank < RankCount(*ParsePlanText(plan)); ++rank) {
