@@ -8,18 +8,19 @@ namespace autocfg {
 
 void AddEngineCosts(const EngineProfile& engine, const ParallelPlan& plan, double pass_s,
                     BlockCosts& blocks) {
-  StageCosts& recompute = blocks.recompute;
-  if (plan.recompute == Recompute::kFull && engine.recomputes_whole_layers && !SplitsBackward(plan)) {
-    recompute.recompute_s = recompute.backward_s = blocks.layer.forward_s;
-    recompute.tp_recompute_s = blocks.layer.tp_forward_s;
-    recompute.hidden_backward_s = blocks.layer.hidden_forward_s;
-    recompute.backward_ops = blocks.layer.forward_ops;
+  for (auto& [layer, recompute] : blocks.layers) {
+    if (plan.recompute == Recompute::kFull && engine.recomputes_whole_layers && !SplitsBackward(plan)) {
+      recompute.recompute_s = recompute.backward_s = layer.forward_s;
+      recompute.tp_recompute_s = layer.tp_forward_s;
+      recompute.hidden_backward_s = layer.hidden_forward_s;
+      recompute.backward_ops = layer.forward_ops;
+    }
+    layer.forward_s += engine.forward_passes * pass_s;
+    layer.backward_s += engine.backward_passes * pass_s;
+    if (plan.recompute != Recompute::kFull) continue;
+    recompute.recompute_s += engine.forward_passes * pass_s;
+    recompute.backward_s += engine.forward_passes * pass_s;
   }
-  blocks.layer.forward_s += engine.forward_passes * pass_s;
-  blocks.layer.backward_s += engine.backward_passes * pass_s;
-  if (plan.recompute != Recompute::kFull) return;
-  recompute.recompute_s += engine.forward_passes * pass_s;
-  recompute.backward_s += engine.forward_passes * pass_s;
 }
 
 bool NeedsMemory(const EngineProfile& engine) {

@@ -11,6 +11,7 @@
 #include "search/cost/engine_costs.h"
 #include "search/cost/memory/rank_units.h"
 #include "search/cost/op_lists/action_ops.h"
+#include "search/cost/op_lists/layer_ops.h"
 #include "search/cost/op_lists/rank_ops.h"
 #include "search/cost/op_lists/unit_ops.h"
 #include "search/cost/rank_unit_costs.h"
@@ -31,7 +32,10 @@ std::size_t PlaceIndex(RankPlace place) { return (place.first ? 1 : 0) + (place.
 }  // namespace
 
 PlanCosts::PlanCosts(Problem problem, std::shared_ptr<const OpTimeModel> times)
-    : problem_(std::move(problem)), engine_(TimedEngine(problem_.cluster)), times_(std::move(times)) {
+    : problem_(std::move(problem)),
+      engine_(TimedEngine(problem_.cluster)),
+      times_(std::move(times)),
+      kinds_(std::make_shared<const KindsOfLayers>(problem_.model, problem_.workload.seq_len)) {
   if (!problem_.cluster.calibration) return;
   layers_ = ShapeCorrections(problem_.cluster.calibration->layers);
   output_layers_ = ShapeCorrections(problem_.cluster.calibration->output_layers);
@@ -63,16 +67,6 @@ OpSum PlanCosts::SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops)
   });
 }
 
-OpSum PlanCosts::MeanOfLayers(const ParallelPlan& plan, const LayerOpsOf& ops) const {
-  const std::vector<LayerShare> layers = TimedLayers(problem_.model, problem_.workload.seq_len);
-  OpSum mean = SumOf(plan, ops(layers.front().kind));
-  mean.compute_s *= layers.front().share;
-  // Kinds differ in their attention alone, which is a compute op.
-  for (std::size_t i = 1; i < layers.size(); ++i)
-    mean.compute_s += layers[i].share * SumOf(plan, ops(layers[i].kind)).compute_s;
-  return mean;
-}
-
 OpSum PlanCosts::SumOfHead(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const {
   return SumOps(plan, ops, [&](const OpDesc& op) { return times_->OutputLayer().Seconds(op, plan); });
 }
@@ -97,28 +91,27 @@ PlanCosts::BlocksKey PlanCosts::BlocksKeyOf(const ParallelPlan& plan) const {
           EmbeddingAddsToHead(problem_.model, plan), SplitsBackward(plan)};
 }
 
+PlanCosts::BlockOps::Layer PlanCosts::LayerOpsOf(const ParallelPlan& plan, const LayerKind& kind) const {
+  const RunView run = problem_.With(plan);
+  BlockOps::Layer layer;
+  layer.forward = SumOf(plan, LayerForwardOps(run, kind));
+  layer.backward = SumOf(plan, LayerBackwardOps(run, true, kind));
+  layer.first_s = SumOf(plan, LayerBackwardOps(run, false, kind)).compute_s;
+  if (!SplitsBackward(plan)) return layer;
+  layer.recomputing_backward =
+      std::exchange(layer.backward, SumOf(plan, LayerInputGradientOps(run, true, kind)));
+  layer.first_recomputing_s =
+      std::exchange(layer.first_s, SumOf(plan, LayerInputGradientOps(run, false, kind)).compute_s);
+  return layer;
+}
+
 const PlanCosts::BlockOps& PlanCosts::BlockOpsOf(const ParallelPlan& plan) {
-  const bool splits = SplitsBackward(plan);
   BlocksKey key = BlocksKeyOf(plan);
   key.layer.recompute = Recompute::kNone;  // which only repeats ops
   if (const auto it = block_ops_.find(key); it != block_ops_.end()) return it->second;
   BlockOps c;
-  c.layer_forward =
-      MeanOfLayers(plan, [&](const LayerKind& kind) { return LayerForwardOps(problem_.With(plan), kind); });
-  const auto layer_backward = [&](bool accumulate) {
-    return MeanOfLayers(
-        plan, [&](const LayerKind& kind) { return LayerBackwardOps(problem_.With(plan), accumulate, kind); });
-  };
-  c.layer_backward = layer_backward(true);
-  c.first_layer_s = layer_backward(false).compute_s;
-  if (splits) {
-    const auto input_gradient = [&](bool accumulate) {
-      return MeanOfLayers(plan, [&](const LayerKind& kind) {
-        return LayerInputGradientOps(problem_.With(plan), accumulate, kind);
-      });
-    };
-    c.recomputing_backward = std::exchange(c.layer_backward, input_gradient(true));
-    c.first_recomputing_s = std::exchange(c.first_layer_s, input_gradient(false).compute_s);
+  for (const LayerKind& kind : kinds_->kinds()) c.layers.push_back(LayerOpsOf(plan, kind));
+  if (SplitsBackward(plan)) {
     c.layer_weights = SumOf(plan, LayerWeightGradientOps(problem_.With(plan), true));
     c.first_weights_s = SumOf(plan, LayerWeightGradientOps(problem_.With(plan), false)).compute_s;
   }
@@ -184,41 +177,44 @@ BlockCosts PlanCosts::MakeBlocks(const ParallelPlan& plan) {
     part.first_saves_s = sum.compute_s - first_s;
   };
   BlockCosts blocks;
-  add_forward(compute.layer_forward, blocks.layer);
-  if (engine_.hides_backward_gathers) {
-    OpSum backward = compute.layer_backward;
-    double hidden_s = 0;
-    std::erase_if(backward.messages, [&](const OpDesc& op) {
-      if (op.kind != OpKind::kAllGather) return false;
-      hidden_s += message_seconds(op);
-      return true;
-    });
-    add_backward(backward, compute.first_layer_s, blocks.layer);
-    blocks.layer.backward_s += contention * hidden_s;
-    blocks.layer.tp_backward_s += contention * hidden_s;
-    blocks.layer.hidden_backward_s += hidden_s;
-  } else {
-    add_backward(compute.layer_backward, compute.first_layer_s, blocks.layer);
+  if (!kinds_->AreAlike()) blocks.kinds = kinds_;
+  for (std::size_t kind = 0; kind < compute.layers.size(); ++kind) {
+    const BlockOps::Layer& of_layer = compute.layers[kind];
+    auto& [layer, recompute] = blocks.layers.emplace_back();
+    add_forward(of_layer.forward, layer);
+    if (engine_.hides_backward_gathers) {
+      OpSum backward = of_layer.backward;
+      double hidden_s = 0;
+      std::erase_if(backward.messages, [&](const OpDesc& op) {
+        if (op.kind != OpKind::kAllGather) return false;
+        hidden_s += message_seconds(op);
+        return true;
+      });
+      add_backward(backward, of_layer.first_s, layer);
+      layer.backward_s += contention * hidden_s;
+      layer.tp_backward_s += contention * hidden_s;
+      layer.hidden_backward_s += hidden_s;
+    } else {
+      add_backward(of_layer.backward, of_layer.first_s, layer);
+    }
+    add(SumOf(plan, LayerRecomputeOps(problem_.With(plan), kinds_->kinds()[kind])), recompute.recompute_s,
+        recompute.tp_recompute_s, recompute.hidden_backward_s, recompute.backward_ops);
+    recompute.backward_s = recompute.recompute_s;
+    if (splits && plan.recompute == Recompute::kFull) {
+      StageCosts whole;
+      add_backward(of_layer.recomputing_backward, of_layer.first_recomputing_s, whole);
+      recompute.backward_s += whole.backward_s - layer.backward_s;
+      recompute.first_saves_s += whole.first_saves_s - layer.first_saves_s;
+      recompute.tp_backward_s += whole.tp_backward_s - layer.tp_backward_s;
+      recompute.hidden_backward_s += whole.hidden_backward_s - layer.hidden_backward_s;
+      recompute.backward_ops += whole.backward_ops - layer.backward_ops;
+    }
   }
-  const OpSum recompute =
-      MeanOfLayers(plan, [&](const LayerKind& kind) { return LayerRecomputeOps(problem_.With(plan), kind); });
-  add(recompute, blocks.recompute.recompute_s, blocks.recompute.tp_recompute_s,
-      blocks.recompute.hidden_backward_s, blocks.recompute.backward_ops);
-  blocks.recompute.backward_s = blocks.recompute.recompute_s;
   if (splits) {
     StageCosts& weights = blocks.weights;
     add(compute.layer_weights, weights.weight_s, weights.tp_weight_s, weights.hidden_backward_s,
         weights.weight_ops);
     weights.weight_first_saves_s = compute.layer_weights.compute_s - compute.first_weights_s;
-  }
-  if (splits && plan.recompute == Recompute::kFull) {
-    StageCosts whole;
-    add_backward(compute.recomputing_backward, compute.first_recomputing_s, whole);
-    blocks.recompute.backward_s += whole.backward_s - blocks.layer.backward_s;
-    blocks.recompute.first_saves_s += whole.first_saves_s - blocks.layer.first_saves_s;
-    blocks.recompute.tp_backward_s += whole.tp_backward_s - blocks.layer.tp_backward_s;
-    blocks.recompute.hidden_backward_s += whole.hidden_backward_s - blocks.layer.hidden_backward_s;
-    blocks.recompute.backward_ops += whole.backward_ops - blocks.layer.backward_ops;
   }
   add_forward(compute.embedding_forward, blocks.embedding);
   add_backward(compute.embedding_backward, compute.first_embedding_s, blocks.embedding);
@@ -237,7 +233,11 @@ const BlockCosts& PlanCosts::BlocksOf(const ParallelPlan& plan) {
   if (problem_.cluster.calibration) {
     const Corrections corrections = CorrectionsOf(plan);
     const double layer = std::exp(corrections.layer.mean);
-    for (StageCosts* block : {&blocks.layer, &blocks.recompute, &blocks.weights}) Scale(*block, layer);
+    for (auto& [of_layer, recompute] : blocks.layers) {
+      Scale(of_layer, layer);
+      Scale(recompute, layer);
+    }
+    Scale(blocks.weights, layer);
     Scale(blocks.head, std::exp(corrections.output_layer.mean));
   }
   if (blocks_.size() >= kMostBlocks) blocks_.clear();
@@ -363,21 +363,22 @@ const PipelineCosts& PlanCosts::PipelineOf(const ParallelPlan& plan, double host
   pipeline_.stages.clear();
   pipeline_.ranks.clear();
   const std::int64_t stages = StageCount(plan);
-  std::int64_t layers_before = -1;
+  const bool alike = kinds_->AreAlike();
+  LayerRange before;
   for (std::int64_t stage = 0; stage < stages; ++stage) {
-    const std::int64_t layers = StageLayerCount(problem_.model, plan, stage);
+    const LayerRange layers{before.first + before.count, StageLayerCount(problem_.model, plan, stage)};
     const bool last = IsLastStage(plan, stage);
-    if (stage >= 2 && !last && layers == layers_before) {
+    if (alike && stage >= 2 && !last && layers.count == before.count) {
       pipeline_.stages.push_back(pipeline_.stages.back());
     } else {
       pipeline_.stages.push_back(
           CostsOfStage(common.blocks, plan, layers, IsFirstStage(stage), last, host_op_s));
     }
-    layers_before = layers;
+    before = layers;
   }
   const std::int64_t ranks = RanksThatSplit<Splits::kDepth>(plan);
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    if (rank >= 2 && rank + 1 < ranks && HasLayersOfRankBefore(plan, rank)) {
+    if (alike && rank >= 2 && rank + 1 < ranks && HasLayersOfRankBefore(plan, rank)) {
       pipeline_.ranks.push_back(pipeline_.ranks.back());
     } else {
       pipeline_.ranks.push_back(CostsOfRank(plan, common.blocks, rank));

@@ -8,13 +8,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
-#include "search/cost/op_lists/layer_ops.h"
+#include "search/cost/kinds_of_layers.h"
 #include "search/cost/op_sum.h"
 #include "search/cost/op_times/op_time_model.h"
 #include "search/cost/shape_corrections.h"
@@ -67,23 +66,26 @@ class PlanCosts {
  private:
   // What does not depend on the placement of ranks.
   struct BlockOps {
-    OpSum layer_forward, layer_backward;
-    // Where backwards are split: layer_backward and first_layer_s have the first part, these the other one.
+    // Of a layer of a kind.
+    struct Layer {
+      OpSum forward, backward;
+      double first_s = 0;  // the backward that writes the gradients which `backward` adds to
+      // A layer's whole backward, of one that recomputes where backwards are split. `backward` and first_s
+      // then have the first part, layer_weights and first_weights_s the other one.
+      OpSum recomputing_backward;
+      double first_recomputing_s = 0;
+    };
+    std::vector<Layer> layers;  // by the number of the kind
     OpSum layer_weights;
     double first_weights_s = 0;
-    // A layer's whole backward, of one that recomputes where backwards are split.
-    OpSum recomputing_backward;
-    double first_recomputing_s = 0;
     OpSum embedding_forward, embedding_backward, position_forward, position_backward;
     OpSum head_forward, head_backward;
     // The same backwards, which write the gradients that those above add to.
-    double first_layer_s = 0, first_embedding_s = 0, first_position_s = 0, first_head_s = 0;
+    double first_embedding_s = 0, first_position_s = 0, first_head_s = 0;
   };
 
   OpSum SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
-  // `ops`: of a layer of a kind. Returns the mean over the layers of the model.
-  using LayerOpsOf = std::function<std::vector<OpDesc>(const LayerKind&)>;
-  OpSum MeanOfLayers(const ParallelPlan& plan, const LayerOpsOf& ops) const;
+  BlockOps::Layer LayerOpsOf(const ParallelPlan& plan, const LayerKind& kind) const;
   OpSum SumOfHead(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
   double SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
   const BlockOps& BlockOpsOf(const ParallelPlan& plan);
@@ -95,6 +97,7 @@ class PlanCosts {
   Problem problem_;
   EngineProfile engine_;  // of times
   std::shared_ptr<const OpTimeModel> times_;
+  std::shared_ptr<const KindsOfLayers> kinds_;
   ShapeCorrections layers_, output_layers_;
   // The caches. A key holds whole groups of options (parallel_plan.h), so that a new option of a group
   // becomes part of it.

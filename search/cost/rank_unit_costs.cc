@@ -16,8 +16,8 @@ RankUnitCosts::RankUnitCosts(const RunView& run, std::int64_t pipeline_rank, con
       has_positions_(pipeline_rank == 0 && run.model.position == Position::kLearned),
       has_output_(!run.model.tied_embeddings && pipeline_rank + 1 == run.plan.pp) {}
 
-std::int64_t RankUnitCosts::Layers(std::int64_t chunk) const {
-  return StageLayerCount(run_.model, run_.plan, StageOf(run_.plan, pipeline_rank_, chunk));
+LayerRange RankUnitCosts::Layers(std::int64_t chunk) const {
+  return LayersOf(blocks_, run_, StageOf(run_.plan, pipeline_rank_, chunk));
 }
 
 bool RankUnitCosts::HasLastStage(std::int64_t chunk) const {
@@ -32,12 +32,12 @@ double RankUnitCosts::AllReductions() const {
 }
 
 OverlapTime RankUnitCosts::ReductionsAfterCompute() const {
-  const std::int64_t layers = Layers(0);
+  const LayerRange layers = Layers(0);
   const bool first = HasFirstStage(0), last = HasLastStage(0);
   const bool only =
       MicrobatchCount(run_.workload, run_.plan) == 1;  // which writes gradients, and adds to none
   const std::vector<UnitSeconds> compute =
-      SplitsBackward(run_.plan) ? WeightBlocks(blocks_, run_.plan, layers, only)
+      SplitsBackward(run_.plan) ? WeightBlocks(blocks_, run_.plan, layers.count, only)
                                 : BackwardBlocks(blocks_, run_.plan, layers, first, last, only);
   double of_compute_s = 0;
   for (const UnitSeconds& block : compute) of_compute_s += block.reduce_s;
@@ -58,19 +58,22 @@ OverlapTime RankUnitCosts::WaitForParameters(double gather_norms_s) const {
         begins_s.back() +
         static_cast<double>(std::min(run_.plan.pp, MicrobatchCount(run_.workload, run_.plan))) * forward_s);
   }
-  const double table_s = blocks_.embedding.forward_s, layer_s = blocks_.layer.forward_s;
+  const double table_s = blocks_.embedding.forward_s;
   const double embedding_s = table_s + blocks_.positions.forward_s;
-  const double head_s = begins_s[static_cast<std::size_t>(chunks - 1)] +
-                        static_cast<double>(Layers(chunks - 1)) * layer_s +
-                        (HasFirstStage(chunks - 1) ? embedding_s : blocks_.arrival.forward_s);
+  double head_s = begins_s[static_cast<std::size_t>(chunks - 1)] +
+                  (HasFirstStage(chunks - 1) ? embedding_s : blocks_.arrival.forward_s);
+  ForEachRun(blocks_, Layers(chunks - 1),
+             [&](const LayerCosts& costs, double times) { head_s += times * costs.layer.forward_s; });
   // In the order of the units: the embedding, the layers, the output layer.
   if (has_table_) units.push_back({gather.token_embedding, pipeline_rank_ == 0 ? 0 : head_s});
   if (has_positions_) units.push_back({gather.positions, table_s});
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
     double needed_s = begins_s[static_cast<std::size_t>(chunk)] +
                       (HasFirstStage(chunk) ? embedding_s : blocks_.arrival.forward_s);
-    for (std::int64_t l = 0; l < Layers(chunk); ++l, needed_s += layer_s)
-      units.push_back({gather.layer, needed_s});
+    ForEachRun(blocks_, Layers(chunk), [&](const LayerCosts& costs, double times) {
+      for (double layer = 0; layer < times; ++layer, needed_s += costs.layer.forward_s)
+        units.push_back({gather.layer, needed_s});
+    });
   }
   if (has_output_) units.push_back({gather.output_layer, head_s});
   return TimeOfGathers(units, blocks_.units.contention);

@@ -7,6 +7,7 @@
 
 #include "search/cost/stage_costs.h"
 #include "search/cost/unit_overlap.h"
+#include "search/plan/model_stages.h"
 #include "search/plan/run_view.h"
 
 namespace autocfg {
@@ -29,7 +30,7 @@ class RankUnitCosts {
   OverlapTime WaitForParameters(double gather_norms_s) const;
 
  private:
-  std::int64_t Layers(std::int64_t chunk) const;
+  LayerRange Layers(std::int64_t chunk) const;
   bool HasFirstStage(std::int64_t chunk) const { return pipeline_rank_ == 0 && chunk == 0; }
   bool HasLastStage(std::int64_t chunk) const;
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -25,6 +26,7 @@ std::int64_t ChunkLayers(std::int64_t layers, std::int64_t chunks, std::int64_t 
   return layers / chunks + (chunk >= chunks - layers % chunks ? 1 : 0);
 }
 
+// Balances ranks of a model whose layers are of one kind.
 class Balancer {
  public:
   // Refers to `plan` and `parts`.
@@ -36,9 +38,9 @@ class Balancer {
         ranks_(plan.pp),
         chunks_(plan.virtual_stages),
         most_even_((layers_ + ranks_ - 1) / ranks_) {
-    layer_s_ = parts.layer.Total();
+    layer_s_ = parts.layers[0].layer.Total();
     weights_s_ = parts.weights.Total();
-    recompute_s_ = parts.recompute.Total();
+    recompute_s_ = parts.layers[0].recompute.Total();
     embedding_s_ = parts.embedding.Total() + parts.positions.Total();
     head_s_ = parts.head.Total();
     if (!std::isfinite(layer_s_ + weights_s_ + recompute_s_ + embedding_s_ + head_s_)) {
@@ -143,7 +145,7 @@ class Balancer {
     for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
       const std::int64_t of_chunk = ChunkLayers(layers, chunks_, chunk);
       const bool first = rank == 0 && chunk == 0, last = rank == ranks_ - 1 && chunk == chunks_ - 1;
-      seconds += CostsOfStage(parts_, plan_, of_chunk, first, last, host_op_s_).Total();
+      seconds += CostsOfStage(parts_, plan_, {.count = of_chunk}, first, last, host_op_s_).Total();
     }
     return seconds;
   }
@@ -200,6 +202,100 @@ class Balancer {
   double layer_s_ = 0, weights_s_ = 0, recompute_s_ = 0, embedding_s_ = 0, head_s_ = 0;
 };
 
+// Balances stages of a model whose layers are of several kinds. A time is reached if stages can be filled up
+// to it from the last one on, without layers that are left at the first one. Bisection finds the least such
+// time. The stages are then as even as it allows.
+class StageBalancer {
+ public:
+  // Refers to `plan` and `parts`.
+  StageBalancer(const ModelSpec& model, const ParallelPlan& plan, const BlockCosts& parts, double host_op_s)
+      : plan_(plan),
+        parts_(parts),
+        host_op_s_(host_op_s),
+        layers_(model.layers),
+        stages_(StageCount(plan)),
+        layer_s_(1),
+        recompute_s_(1),
+        weights_s_(parts.weights.Total()),
+        embedding_s_(parts.embedding.Total() + parts.positions.Total()),
+        head_s_(parts.head.Total()),
+        begins_(static_cast<std::size_t>(stages_) + 1) {
+    for (std::int64_t layer = 0; layer < layers_; ++layer) {
+      layer_s_.push_back(layer_s_.back() + parts.Of(layer).layer.Total());
+      recompute_s_.push_back(recompute_s_.back() + parts.Of(layer).recompute.Total());
+    }
+    if (std::isfinite(layer_s_.back() + recompute_s_.back() + weights_s_ + embedding_s_ + head_s_)) return;
+    std::iota(layer_s_.begin(), layer_s_.end(), 0);
+    std::ranges::fill(recompute_s_, 0);
+    weights_s_ = embedding_s_ = head_s_ = host_op_s_ = 0;
+  }
+
+  // Sets the layers of each stage, none if all have as many.
+  void Balance(std::vector<std::int64_t>& stages) {
+    double even_s = 0;
+    for (std::int64_t stage = 0; stage < stages_; ++stage)
+      even_s = std::max(even_s, Seconds(stage, EvenBegin(stage), EvenBegin(stage + 1)));
+    double most_s = even_s;
+    for (double too_short_s = 0; most_s - too_short_s > kPrecision * most_s;) {
+      const double between_s = (too_short_s + most_s) / 2;
+      (Reaches(between_s) ? most_s : too_short_s) = between_s;
+    }
+    most_s *= 1 + kPrecision;
+    stages.clear();
+    if (even_s <= most_s && layers_ % stages_ == 0) return;
+    Reaches(most_s);
+    std::int64_t begin = 0;
+    for (std::int64_t stage = 0; stage < stages_; ++stage) {
+      std::int64_t end = std::max(begin + 1, begins_[static_cast<std::size_t>(stage) + 1]);
+      while (end < EvenBegin(stage + 1) && Seconds(stage, begin, end + 1) <= most_s) ++end;
+      stages.push_back(end - begin);
+      begin = end;
+    }
+    if (std::ranges::all_of(stages, [&](std::int64_t layers) { return layers == stages[0]; })) stages.clear();
+  }
+
+ private:
+  static constexpr double kPrecision = 1e-9;
+
+  // Returns the first layer of a stage of an even spread.
+  std::int64_t EvenBegin(std::int64_t stage) const { return layers_ * stage / stages_; }
+
+  // Returns the seconds of a stage of the layers [begin, end).
+  double Seconds(std::int64_t stage, std::int64_t begin, std::int64_t end) const {
+    const bool first = IsFirstStage(stage), last = IsLastStage(plan_, stage);
+    const std::int64_t layers = end - begin;
+    if (host_op_s_ > 0) return CostsOfStage(parts_, plan_, {begin, layers}, first, last, host_op_s_).Total();
+    const auto sum = [](const std::vector<double>& sums, std::int64_t from, std::int64_t to) {
+      return sums[static_cast<std::size_t>(to)] - sums[static_cast<std::size_t>(from)];
+    };
+    return (first ? embedding_s_ : 0) + (last ? head_s_ : 0) + sum(layer_s_, begin, end) +
+           sum(recompute_s_, begin, begin + LayersWithRecomputeOps(plan_, layers)) +
+           static_cast<double>(LayersWithDelayedGradients(plan_, layers)) * weights_s_;
+  }
+
+  // Sets begins_: the earliest first layer of each stage with which it and those after it take at most
+  // `seconds` each. Returns whether the first stage may begin with the first layer. Each stage keeps a layer.
+  bool Reaches(double seconds) {
+    begins_.back() = layers_;
+    for (std::int64_t stage = stages_ - 1; stage >= 0; --stage) {
+      const std::int64_t end = begins_[static_cast<std::size_t>(stage) + 1];
+      std::int64_t begin = end - 1;
+      if (Seconds(stage, begin, end) > seconds) return false;
+      while (begin > stage && Seconds(stage, begin - 1, end) <= seconds) --begin;
+      begins_[static_cast<std::size_t>(stage)] = begin;
+    }
+    return begins_.front() == 0;
+  }
+
+  const ParallelPlan& plan_;
+  const BlockCosts& parts_;
+  double host_op_s_;
+  std::int64_t layers_, stages_;
+  std::vector<double> layer_s_, recompute_s_;  // of all layers before each one
+  double weights_s_, embedding_s_, head_s_;
+  std::vector<std::int64_t> begins_;  // of each stage, and the end of the last one
+};
+
 // Returns true if full:K recomputes all layers, even of the largest stage, which has `most`.
 bool AllLayersRecompute(const ParallelPlan& plan, std::int64_t most) {
   return plan.recompute == Recompute::kFull && plan.recompute_layers >= most;
@@ -241,7 +337,12 @@ StageOptions BalancedStages(CostModel& costs, const ParallelPlan& plan) {
         fmt::format("{} layers cannot be split over {} stages: the plan is not legal", layers, stages));
   }
   StageOptions balanced = plan.stage();
-  Balancer(costs.model(), plan, costs.BlocksOf(plan), costs.host_op_s()).Balance(balanced.split_layers);
+  const BlockCosts& parts = costs.BlocksOf(plan);
+  if (parts.kinds) {
+    StageBalancer(costs.model(), plan, parts, costs.host_op_s()).Balance(balanced.split_layers);
+  } else {
+    Balancer(costs.model(), plan, parts, costs.host_op_s()).Balance(balanced.split_layers);
+  }
   const bool even = balanced.split_layers.empty();
   const std::int64_t most =
       even ? layers / stages : *std::max_element(balanced.split_layers.begin(), balanced.split_layers.end());

@@ -23,10 +23,10 @@ double BackwardSeconds(const StageCosts& block, bool first_microbatch) {
 
 }  // namespace
 
-std::vector<UnitSeconds> BackwardBlocks(const BlockCosts& blocks, const ParallelPlan& plan,
-                                        std::int64_t layers, bool first, bool last, bool first_microbatch) {
-  const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
-  const std::int64_t delaying = LayersWithDelayedGradients(plan, layers);
+std::vector<UnitSeconds> BackwardBlocks(const BlockCosts& blocks, const ParallelPlan& plan, LayerRange layers,
+                                        bool first, bool last, bool first_microbatch) {
+  const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers.count);
+  const std::int64_t delaying = LayersWithDelayedGradients(plan, layers.count);
   std::vector<UnitSeconds> units;
   const auto push = [&](double UnitTimes::*unit, double compute_s, bool gathers, bool completes) {
     units.push_back({.gather_s = gathers ? blocks.units.gather.*unit : 0,
@@ -41,11 +41,12 @@ std::vector<UnitSeconds> BackwardBlocks(const BlockCosts& blocks, const Parallel
   } else {
     units.push_back({.compute_s = blocks.arrival.backward_s});
   }
-  const double layer_s = BackwardSeconds(blocks.layer, first_microbatch),
-               recompute_s = BackwardSeconds(blocks.recompute, first_microbatch);
-  for (std::int64_t l = layers - 1; l >= 0; --l)
-    push(&UnitTimes::layer, layer_s + (l < recomputing ? recompute_s : 0), ShardsParameters(plan),
-         l < layers - delaying);
+  for (std::int64_t l = layers.count - 1; l >= 0; --l) {
+    const LayerCosts& costs = blocks.Of(layers.first + l);
+    const double recompute_s = l < recomputing ? BackwardSeconds(costs.recompute, first_microbatch) : 0;
+    push(&UnitTimes::layer, BackwardSeconds(costs.layer, first_microbatch) + recompute_s,
+         ShardsParameters(plan), l < layers.count - delaying);
+  }
   if (!first) return units;
   if (blocks.units.reduce.positions > 0)
     push(&UnitTimes::positions, BackwardSeconds(blocks.positions, first_microbatch), false, true);
@@ -66,8 +67,8 @@ std::vector<UnitSeconds> WeightBlocks(const BlockCosts& blocks, const ParallelPl
 
 namespace {
 
-std::vector<UnitSeconds> ForwardBlocks(const BlockCosts& blocks, const ParallelPlan& plan,
-                                       std::int64_t layers, bool first, bool last) {
+std::vector<UnitSeconds> ForwardBlocks(const BlockCosts& blocks, const ParallelPlan& plan, LayerRange layers,
+                                       bool first, bool last) {
   const UnitTimes& gather = blocks.units.gather;
   std::vector<UnitSeconds> units;
   if (first) {
@@ -76,7 +77,9 @@ std::vector<UnitSeconds> ForwardBlocks(const BlockCosts& blocks, const ParallelP
   } else {
     units.push_back({.compute_s = blocks.arrival.forward_s});
   }
-  units.insert(units.end(), static_cast<std::size_t>(layers), {gather.layer, blocks.layer.forward_s});
+  ForEachRun(blocks, layers, [&](const LayerCosts& costs, double times) {
+    units.insert(units.end(), static_cast<std::size_t>(times), {gather.layer, costs.layer.forward_s});
+  });
   if (!last) return units;
   // With overlap, the table that the only stage has read stays in a buffer of its own.
   const bool kept = first && IsTied(blocks) && OverlapsParameters(plan);
@@ -100,20 +103,21 @@ struct UnitEffect {
 
 UnitEffect EffectOf(const std::vector<UnitSeconds>& units, UnitOverlap overlap) {
   const OverlapTime time = TimeOfStream(units, overlap);
-  UnitEffect effect{.seconds = time.seconds};
-  double collectives_s = 0;
+  UnitEffect effect;
+  double compute_s = 0, collectives_s = 0;  // in the order of the stream, so that what adds nothing is 0
   for (const UnitSeconds& unit : units) {
-    effect.seconds -= unit.compute_s;
+    compute_s += unit.compute_s;
     collectives_s += unit.gather_s + unit.reduce_s;
     effect.adds_s += unit.add_s;
     effect.adds += unit.reduce_s > 0 ? 1 : 0;
   }
+  effect.seconds = time.seconds - compute_s;
   if (overlap.gathers || overlap.reduces) effect.hidden_s = std::max(0.0, collectives_s - time.waited_s);
   return effect;
 }
 
 // Adds what sharded gradients and parameters cost a stage.
-void AddUnits(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first, bool last,
+void AddUnits(const BlockCosts& blocks, const ParallelPlan& plan, LayerRange layers, bool first, bool last,
               StageCosts& c) {
   const UnitOverlap overlap = OverlapOf(blocks, plan);
   if (ShardsParameters(plan)) {
@@ -137,9 +141,9 @@ void AddUnits(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t l
     return EffectOf(BackwardBlocks(blocks, plan, layers, first, last, first_microbatch), overlap);
   };
   add(backward(false), backward(true), c.backward_s, c.first_saves_s, c.tp_backward_s, c.backward_ops);
-  if (LayersWithDelayedGradients(plan, layers) == 0) return;
+  if (LayersWithDelayedGradients(plan, layers.count) == 0) return;
   const auto weights = [&](bool first_microbatch) {
-    return EffectOf(WeightBlocks(blocks, plan, layers, first_microbatch), overlap);
+    return EffectOf(WeightBlocks(blocks, plan, layers.count, first_microbatch), overlap);
   };
   add(weights(false), weights(true), c.weight_s, c.weight_first_saves_s, c.tp_weight_s, c.weight_ops);
 }
@@ -179,8 +183,9 @@ double EffectAtLeast(const UnitSums& sums, UnitOverlap overlap) {
 }
 
 // Adds at most as much as AddUnits, in constant time.
-void AddUnitsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
+void AddUnitsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, LayerRange range, bool first,
                      bool last, StageCosts& c) {
+  const std::int64_t layers = range.count;
   const UnitOverlap overlap = OverlapOf(blocks, plan);
   const UnitTimes& gather = blocks.units.gather;
   const double gathers = ShardsParameters(plan) ? 1 : 0, all = gathers * static_cast<double>(layers);
@@ -193,7 +198,7 @@ void AddUnitsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::in
     if (!first || !tied || !OverlapsParameters(plan)) sums.gathers_s += head_s;
     sums.first_gather_s =
         first ? gather.token_embedding : std::max(0.0, gather.layer - blocks.arrival.forward_s);
-    sums.last_compute_s = (last ? blocks.head : blocks.layer).forward_s;
+    sums.last_compute_s = (last ? blocks.head : blocks.Of(range.first + layers - 1).layer).forward_s;
     const double exposed_s = EffectAtLeast(sums, overlap);
     c.forward_s += exposed_s;
     c.tp_forward_s += exposed_s;
@@ -205,7 +210,7 @@ void AddUnitsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::in
         of_head_s > 0
             ? of_head_s
             : std::max(0.0, gathers * gather.layer - (last ? blocks.head : blocks.arrival).backward_s);
-    sums.last_compute_s = BackwardSeconds(blocks.layer, !adds);
+    sums.last_compute_s = BackwardSeconds(blocks.Of(range.first).layer, !adds);
     if (last && (!first || !tied)) sums.Reduce(blocks.units, HeadUnit(blocks), 1, adds);
     sums.Reduce(blocks.units, &UnitTimes::layer, static_cast<double>(layers - delaying), adds);
     if (first) {
@@ -290,15 +295,25 @@ void IssueOps(double host_op_s, StageCosts& c) {
   issue(c.weight_ops, c.weight_s, c.weight_first_saves_s);
 }
 
+void AddRecompute(const BlockCosts& blocks, const ParallelPlan& plan, LayerRange layers, StageCosts& c) {
+  layers.count = LayersWithRecomputeOps(plan, layers.count);
+  if (layers.count == 0) return;
+  ForEachRun(blocks, layers, [&](const LayerCosts& costs, double times) { Add(costs.recompute, times, c); });
+}
+
 }  // namespace
 
-StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
+LayerRange LayersOf(const BlockCosts& blocks, const RunView& run, std::int64_t stage) {
+  if (blocks.kinds) return StageLayers(run.model, run.plan, stage);
+  return {.count = StageLayerCount(run.model, run.plan, stage)};
+}
+
+StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, LayerRange layers, bool first,
                         bool last, double host_op_s) {
-  const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
-  const std::int64_t delaying = LayersWithDelayedGradients(plan, layers);
+  const std::int64_t delaying = LayersWithDelayedGradients(plan, layers.count);
   StageCosts c;
-  Add(blocks.layer, static_cast<double>(layers), c);
-  if (recomputing > 0) Add(blocks.recompute, static_cast<double>(recomputing), c);
+  ForEachRun(blocks, layers, [&](const LayerCosts& costs, double times) { Add(costs.layer, times, c); });
+  AddRecompute(blocks, plan, layers, c);
   if (delaying > 0) Add(blocks.weights, static_cast<double>(delaying), c);
   AddEnds(blocks, first, last, c);
   if (ShardsGradients(plan)) AddUnits(blocks, plan, layers, first, last, c);
@@ -306,19 +321,18 @@ StageCosts CostsOfStage(const BlockCosts& blocks, const ParallelPlan& plan, std:
   return c;
 }
 
-StageCosts SumWithoutRecompute(const BlockCosts& blocks, std::int64_t layers, bool first, bool last) {
+StageCosts SumWithoutRecompute(const BlockCosts& blocks, LayerRange layers, bool first, bool last) {
   StageCosts c;
-  Add(blocks.layer, static_cast<double>(layers), c);
+  ForEachRun(blocks, layers, [&](const LayerCosts& costs, double times) { Add(costs.layer, times, c); });
   AddEnds(blocks, first, last, c);
   return c;
 }
 
-StageCosts CostsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, std::int64_t layers, bool first,
+StageCosts CostsAtLeast(const BlockCosts& blocks, const ParallelPlan& plan, LayerRange layers, bool first,
                         bool last, const StageCosts& without_recompute, double host_op_s) {
-  const std::int64_t recomputing = LayersWithRecomputeOps(plan, layers);
-  const std::int64_t delaying = LayersWithDelayedGradients(plan, layers);
+  const std::int64_t delaying = LayersWithDelayedGradients(plan, layers.count);
   StageCosts c = without_recompute;
-  if (recomputing > 0) Add(blocks.recompute, static_cast<double>(recomputing), c);
+  AddRecompute(blocks, plan, layers, c);
   if (delaying > 0) Add(blocks.weights, static_cast<double>(delaying), c);
   if (ShardsGradients(plan)) AddUnitsAtLeast(blocks, plan, layers, first, last, c);
   IssueOps(host_op_s, c);

@@ -21,7 +21,7 @@ double StepBounds::OutsidePipeline(PlanCosts& costs, const ParallelPlan& plan) {
   return FirstRankAtLeast(costs, plan) + known_.common.scalars_s;
 }
 
-StageCosts StepBounds::StageAtLeast(const ParallelPlan& plan, std::int64_t layers, bool first, bool last,
+StageCosts StepBounds::StageAtLeast(const ParallelPlan& plan, LayerRange layers, bool first, bool last,
                                     double host_op_s) {
   Known::Stage& known = known_.stages[(first ? 1 : 0) + (last ? 2 : 0)];
   if (known.layers != layers)
@@ -30,15 +30,16 @@ StageCosts StepBounds::StageAtLeast(const ParallelPlan& plan, std::int64_t layer
 }
 
 void StepBounds::FindAlikeRanks(const PlanCosts& costs, const ParallelPlan& plan, double host_op_s) {
-  const ModelSpec& model = costs.problem().model;
+  const RunView run = costs.problem().With(plan);
+  const BlockCosts& blocks = known_.common.blocks;
   const StageTerms terms{.ranks_per_core = costs.RanksPerCore(),
                          .overlaps_messages = OverlapsMessages(plan),
                          .single = MicrobatchCount(costs.problem().workload, plan) == 1};
   const double p2p_s = known_.common.p2p_s;
   const std::int64_t stages = StageCount(plan), chunks = plan.virtual_stages;
   ranks_.clear();
-  if (plan.split != SplitMode::kExplicit) {
-    const std::int64_t layers = model.layers / stages;
+  if (plan.split != SplitMode::kExplicit && !blocks.kinds) {
+    const LayerRange layers{.count = run.model.layers / stages};
     const StageCosts first = StageAtLeast(plan, layers, true, stages == 1, host_op_s);
     AlikeRanks& first_rank = ranks_.emplace_back();
     AddChunks(terms, first, 1, 0, stages == 1 ? 0 : p2p_s, first_rank);
@@ -58,26 +59,28 @@ void StepBounds::FindAlikeRanks(const PlanCosts& costs, const ParallelPlan& plan
     return;
   }
   // Stages between the first and the last have one of a few numbers of layers, one or two next to each other.
+  // Of layers of several kinds, each stage has its own.
   struct Between {
-    std::int64_t layers = -1;
+    LayerRange layers = kNoLayers;
     StageCosts costs;
   };
   std::array<Between, 2> between;
   for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
-    if (rank >= 2 && rank + 1 < plan.pp && HasLayersOfRankBefore(plan, rank)) {
+    if (!blocks.kinds && rank >= 2 && rank + 1 < plan.pp && HasLayersOfRankBefore(plan, rank)) {
       ++ranks_.back().count;
       continue;
     }
     AlikeRanks& ranks = ranks_.emplace_back();
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const std::int64_t stage = StageOf(plan, rank, chunk), layers = StageLayerCount(model, plan, stage);
+      const std::int64_t stage = StageOf(plan, rank, chunk);
+      const LayerRange layers = LayersOf(blocks, run, stage);
       const bool first = IsFirstStage(stage), last = IsLastStage(plan, stage);
       if (first || last) {
         AddChunks(terms, StageAtLeast(plan, layers, first, last, host_op_s), 1, first ? 0 : p2p_s,
                   last ? 0 : p2p_s, ranks);
         continue;
       }
-      Between& known = between[static_cast<std::size_t>(layers % 2)];
+      Between& known = between[static_cast<std::size_t>(layers.count % 2)];
       if (known.layers != layers) known = {layers, StageAtLeast(plan, layers, false, false, host_op_s)};
       AddChunks(terms, known.costs, 1, p2p_s, p2p_s, ranks);
     }
@@ -88,7 +91,6 @@ double StepBounds::FirstRankAtLeast(const PlanCosts& costs, const ParallelPlan& 
   const ModelSpec& model = costs.problem().model;
   const BlockCosts& blocks = known_.common.blocks;
   const RankCosts& rank = known_.first_rank.rank;
-  const auto layers = static_cast<double>(known_.first_rank_layers);
   double reduce_s = rank.norm_gradients_s + rank.reduce_s, wait_s = 0;
   if (OverlapsGradients(plan) && !ShardsGradients(plan)) {
     const UnitTimes& reduce = blocks.units.reduce;
@@ -96,11 +98,12 @@ double StepBounds::FirstRankAtLeast(const PlanCosts& costs, const ParallelPlan& 
     if (blocks.units.hidden) {
       // The last compute reduces its units while it runs, the last of them after it.
       const std::int64_t of_stage = StageLayerCount(model, plan, 0);
-      const auto stage_layers = static_cast<double>(of_stage);
       double last_s = reduce.token_embedding;
       double compute_s = blocks.embedding.backward_s + blocks.positions.backward_s +
-                         blocks.arrival.backward_s + blocks.head.backward_s +
-                         stage_layers * blocks.layer.backward_s + stage_layers * blocks.recompute.backward_s;
+                         blocks.arrival.backward_s + blocks.head.backward_s;
+      ForEachRun(blocks, {.count = of_stage}, [&](const LayerCosts& layer, double times) {
+        compute_s += times * layer.layer.backward_s + times * layer.recompute.backward_s;
+      });
       if (SplitsBackward(plan)) {
         const std::int64_t delaying = LayersWithDelayedGradients(plan, of_stage);
         last_s = delaying > 0 ? reduce.layer : 0;
@@ -122,9 +125,13 @@ double StepBounds::FirstRankAtLeast(const PlanCosts& costs, const ParallelPlan& 
       if (!ShardsParameters(plan)) {
         wait_s += gather.token_embedding;
         if (plan.virtual_stages == 1) {
-          const double before_s =
-              blocks.embedding.forward_s + blocks.positions.forward_s + (layers - 1) * blocks.layer.forward_s;
-          wait_s = std::max(wait_s, wait_s + gather.positions + layers * gather.layer - before_s);
+          const std::int64_t layers = known_.first_rank_layers;
+          double before_s = blocks.embedding.forward_s + blocks.positions.forward_s;
+          ForEachRun(blocks, {.count = layers - 1}, [&](const LayerCosts& layer, double times) {
+            before_s += times * layer.layer.forward_s;
+          });
+          wait_s = std::max(
+              wait_s, wait_s + gather.positions + static_cast<double>(layers) * gather.layer - before_s);
         }
       }
       wait_s = std::max(0.0, wait_s - rank.zero_s);
@@ -142,7 +149,7 @@ void StepBounds::Know(PlanCosts& costs, const ParallelPlan& plan) {
   if (!same || layers != known_.first_rank_layers) {
     if (!same) {
       known_.common = costs.CommonOf(plan);
-      for (Known::Stage& stage : known_.stages) stage.layers = -1;
+      for (Known::Stage& stage : known_.stages) stage.layers = kNoLayers;
     }
     known_.first_rank = costs.OnceCostsOf(plan, 0);
     known_.first_rank_layers = layers;

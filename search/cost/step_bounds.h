@@ -10,7 +10,7 @@
 #include "search/cost/plan_costs.h"
 #include "search/cost/stage_costs.h"
 #include "search/cost/timing/busy_rank_bound.h"
-#include "search/plan/model_spec.h"
+#include "search/plan/model_stages.h"
 #include "search/plan/parallel_plan.h"
 
 namespace autocfg {
@@ -30,6 +30,8 @@ class StepBounds {
   double OutsidePipeline(PlanCosts& costs, const ParallelPlan& plan);
 
  private:
+  static constexpr LayerRange kNoLayers{.count = -1};
+
   // What the last plan has in common with the next one.
   struct Known {
     MeshOptions mesh{.tp = 0};
@@ -41,7 +43,7 @@ class StepBounds {
     PlanCosts::Common common;
     PlanCosts::OnceCosts first_rank;
     struct Stage {
-      std::int64_t layers = -1;
+      LayerRange layers = kNoLayers;
       StageCosts without_recompute;
     };
     std::array<Stage, 4> stages;  // by whether it is the first, and the last
@@ -49,7 +51,7 @@ class StepBounds {
 
   void Know(PlanCosts& costs, const ParallelPlan& plan);  // sets known_
   // The following need known_.
-  StageCosts StageAtLeast(const ParallelPlan& plan, std::int64_t layers, bool first, bool last,
+  StageCosts StageAtLeast(const ParallelPlan& plan, LayerRange layers, bool first, bool last,
                           double host_op_s);
   void FindAlikeRanks(const PlanCosts& costs, const ParallelPlan& plan, double host_op_s);  // sets ranks_
   // What delays the first rank's first forward, and what follows its last compute but the scalars.

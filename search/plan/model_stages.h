@@ -61,6 +61,8 @@ constexpr std::int64_t StageLayerCount(const ModelSpec& model, const ParallelPla
 struct LayerRange {
   std::int64_t first = 0;
   std::int64_t count = 0;
+
+  bool operator==(const LayerRange&) const = default;
 };
 LayerRange StageLayers(const ModelSpec& model, const ParallelPlan& plan, std::int64_t stage);
 

@@ -29,18 +29,27 @@ void Add(OpWeights& weights, const std::vector<OpDesc>& ops, double times) {
 OpWeights StepOps(const RunView& run) {
   OpWeights weights;
   const auto m = static_cast<double>(MicrobatchCount(run.workload, run.plan));
-  std::int64_t recomputing = 0, delaying = 0;
+  // The layers of each kind, and those of them that recompute, and that delay gradients.
+  struct Counts {
+    double layers = 0, recomputing = 0, delaying = 0;
+  };
+  std::map<LayerKind, Counts> kinds;
   for (std::int64_t stage = 0; stage < StageCount(run.plan); ++stage) {
-    const std::int64_t of_stage = StageLayerCount(run.model, run.plan, stage);
-    recomputing += LayersWithRecomputeOps(run.plan, of_stage);
-    delaying += LayersWithDelayedGradients(run.plan, of_stage);
+    const LayerRange layers = StageLayers(run.model, run.plan, stage);
+    const std::int64_t recomputing = LayersWithRecomputeOps(run.plan, layers.count);
+    const std::int64_t delaying = LayersWithDelayedGradients(run.plan, layers.count);
+    for (std::int64_t i = 0; i < layers.count; ++i) {
+      Counts& counts = kinds[LayerKindOf(run, layers.first + i)];
+      ++counts.layers;
+      if (i < recomputing) ++counts.recomputing;
+      if (i >= layers.count - delaying) ++counts.delaying;
+    }
   }
-  const double layers = static_cast<double>(run.model.layers) * m;
-  const std::vector<LayerShare> kinds = TimedLayers(run.model, run.workload.seq_len);
-  for (const auto& [kind, share] : kinds) {
-    Add(weights, LayerForwardOps(run, kind), share * layers);
-    if (recomputing > 0)
-      Add(weights, LayerRecomputeOps(run, kind), share * static_cast<double>(recomputing) * m);
+  double all_delaying = 0;
+  for (const auto& [kind, counts] : kinds) {
+    all_delaying += counts.delaying;
+    Add(weights, LayerForwardOps(run, kind), counts.layers * m);
+    if (counts.recomputing > 0) Add(weights, LayerRecomputeOps(run, kind), counts.recomputing * m);
   }
   Add(weights, EmbeddingForwardOps(run), m);
   Add(weights, PositionForwardOps(run), m);
@@ -49,13 +58,12 @@ OpWeights StepOps(const RunView& run) {
   for (const bool accumulate : {false, true}) {
     const double times = accumulate ? m - 1 : 1;
     if (times == 0) continue;
-    const double split = static_cast<double>(delaying) * times,
-                 whole = static_cast<double>(run.model.layers - delaying) * times;
-    for (const auto& [kind, share] : kinds) {
-      if (whole > 0) Add(weights, LayerBackwardOps(run, accumulate, kind), share * whole);
-      if (split > 0) Add(weights, LayerInputGradientOps(run, accumulate, kind), share * split);
+    for (const auto& [kind, counts] : kinds) {
+      const double split = counts.delaying * times, whole = counts.layers * times - split;
+      if (whole > 0) Add(weights, LayerBackwardOps(run, accumulate, kind), whole);
+      if (split > 0) Add(weights, LayerInputGradientOps(run, accumulate, kind), split);
     }
-    if (split > 0) Add(weights, LayerWeightGradientOps(run, accumulate), split);
+    if (all_delaying > 0) Add(weights, LayerWeightGradientOps(run, accumulate), all_delaying * times);
     Add(weights, PositionBackwardOps(run, accumulate), times);
     Add(weights, EmbeddingBackwardOps(run, accumulate), times);
     Add(weights, HeadBackwardOps(run, accumulate), times);

@@ -173,8 +173,7 @@ TEST(DryProof, PredictsBytesAndOpsForEveryPairOfChoicesAndAtRandom) {
                                .dp = {1, 2, 3, 4},
                                .layers_per_stage = 3,
                                .microbatches = 12,
-                               .predicted_only = false,
-                               .equal_layers = false});
+                               .predicted_only = false});
   std::set<test::ChoicePair> pairs;
   std::set<OpKind> kinds;
   std::set<std::pair<Recompute, std::int64_t>> split;  // what plans with split backwards recompute
@@ -212,8 +211,7 @@ TEST(DryProof, PredictsBytesOfTwoThousandPlans) {
                                .dp = {1, 2, 3, 4},
                                .layers_per_stage = 3,
                                .microbatches = 8,
-                               .predicted_only = false,
-                               .equal_layers = false});
+                               .predicted_only = false});
   std::vector<ParallelPlan> plans;
   for (int i = 0; i < 2000; ++i) {
     const TrainConfig c = ConfigOf(random.Next());
@@ -236,8 +234,7 @@ TEST(DryProof, EveryParameterCountsOnceInTheNorm) {
                         .dp = {1, 2},
                         .layers_per_stage = 2,
                         .microbatches = 3,
-                        .predicted_only = false,
-                        .equal_layers = false});
+                        .predicted_only = false});
   for (int i = 0; i < 30; ++i) {
     TrainConfig c = ConfigOf(random.Next());
     c.model.vocab = 8 * c.plan.tp * random.Between(1, 4);  // no padding, so that elements add up

@@ -285,7 +285,6 @@ DataRun RandomDataRun(std::mt19937_64& random) {
     plan.param_overlap = plan.zero_stage > 0 && random() % 4 != 0;
     const std::vector<ModelSpec> styles = test::ModelStyles();
     ModelSpec model = styles[random() % styles.size()];
-    if (!model.layer_kinds.empty()) model.layer_kinds.resize(1);
     test::SetLayers(model, plan.pp * plan.virtual_stages * Pick(random, {1, 3}));
     const Workload workload = Fp32(microbatches * plan.dp, 6);
     if (!FindIllegality({model, workload, plan}, RankCount(plan))) return {model, workload, plan};

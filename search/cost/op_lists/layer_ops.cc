@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <map>
 #include <stdexcept>
 #include <utility>
 
@@ -301,19 +300,6 @@ LayerKind LayerKindOf(const LayerRun& kind, std::int64_t seq_len) {
 
 LayerKind LayerKindOf(const RunView& run, std::int64_t layer) {
   return LayerKindOf(KindOf(run.model, layer), run.workload.seq_len);
-}
-
-std::vector<LayerShare> TimedLayers(const ModelSpec& model, std::int64_t seq_len) {
-  std::map<LayerKind, std::int64_t> layers;
-  for (const LayerRun& run : RunsOf(model)) {
-    LayerKind kind = LayerKindOf(run, seq_len);
-    kind.rotates = true;
-    layers[kind] += run.layers;
-  }
-  std::vector<LayerShare> shares;
-  for (const auto& [kind, count] : layers)
-    shares.push_back({kind, static_cast<double>(count) / static_cast<double>(model.layers)});
-  return shares;
 }
 
 std::vector<OpDesc> LayerForwardOps(const RunView& run, const LayerKind& kind) {

@@ -30,16 +30,6 @@ LayerKind LayerKindOf(const LayerRun& kind, std::int64_t seq_len);
 // Returns the kind of a layer, counted from 0.
 LayerKind LayerKindOf(const RunView& run, std::int64_t layer);
 
-// A kind, and the share of a model's layers that are of it.
-struct LayerShare {
-  LayerKind kind;
-  double share = 1;
-};
-
-// Returns the kinds whose mean is the time of a layer. They differ in the keys that they attend to; all count
-// as if they rotated.
-std::vector<LayerShare> TimedLayers(const ModelSpec& model, std::int64_t seq_len);
-
 // Ops of one transformer layer on one microbatch. LayerRecomputeOps lists what the backward of a recomputing
 // layer runs first: under recompute=selective only the attention. It is empty if the plan recomputes nothing.
 // `accumulate`: gradients of parameters are added to those of earlier microbatches; the first one writes

@@ -8,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "search/cost/kinds_of_layers.h"
 #include "search/cost/memory/memory_model.h"
 #include "search/cost/op_lists/action_ops.h"
 #include "search/cost/timing/program_timer.h"
@@ -74,8 +75,10 @@ double ReductionsInComputes(const RandomCase& c, std::int64_t rank) {
 TEST(CostModel, CostsAreTheSumsOfTheirOps) {
   RandomCases cases(19);
   int delaying = 0, recomputing = 0;  // stages with split backwards
-  for (int i = 0; i < 120; ++i) {
+  int kinds = 0;                      // runs whose layers differ
+  for (int i = 0; i < 240; ++i) {
     const RandomCase c = cases.Next();
+    if (!KindsOfLayers(c.model, c.workload.seq_len).AreAlike()) ++kinds;
     CostModel costs = ModelOf(c);
     const PipelineCosts pipeline = costs.CostsOf(c.plan);
     const auto sum = [&](std::int64_t stage, ActionKind kind, bool tensor_only = false,
@@ -124,6 +127,7 @@ TEST(CostModel, CostsAreTheSumsOfTheirOps) {
   }
   EXPECT_GT(delaying, 30);
   EXPECT_GT(recomputing, 5);
+  EXPECT_GT(kinds, 50);
 }
 
 // One object over many plans gives what a fresh one gives: no cache mixes up two plans, wherever op times
@@ -145,7 +149,8 @@ TEST(CostModel, CachesKnowWhatTimesDependOn) {
   const auto times = std::make_shared<const PlacedTimes>();
   RandomRuns random(37);
   ModelSpec model = random.Model(4);
-  model.layers = 24;
+  model.layer_kinds = {{.layers = 2, .window = 8}, {.layers = 1}};
+  test::SetLayers(model, 24);
   model.max_seq_len = 32;
   const Workload workload = Fp32(48, 32);
   CostModel warm({model, workload, LocalRanks(1024)}, times);

@@ -34,8 +34,6 @@ struct RunLimits {
   bool predicted_only = true;
   // includes models whose layers have ops on the outputs of their blocks
   bool output_ops = true;
-  // all layers have the same ops, as the time of a step assumes
-  bool equal_layers = true;
 };
 
 class RandomRuns {
@@ -84,7 +82,6 @@ class RandomRuns {
       model.residual_scale = 1;
       model.norm_placement = NormPlacement::kPre;
     }
-    if (limits_.equal_layers && !model.layer_kinds.empty()) model.layer_kinds.resize(1);
     ShareKvHeads(model, tp, shared_heads_);
     return model;
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "search/cost/kinds_of_layers.h"
 #include "search/cost/op_lists/layer_ops.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
@@ -87,6 +88,7 @@ TEST(ResolveSplit, NoSplitHasALowerBottleneck) {
     if (plan.pp == 4) plan.virtual_stages = 1;
     if (plan.virtual_stages == 1) plan.schedule = Schedule::kOneFOneB;
     ModelSpec model = random.Model(1);
+    model.layer_kinds.clear();
     model.layers = StageCount(plan) + random.Between(0, 6);
     model.max_seq_len = 16;
     if (random.Coin()) {
@@ -126,6 +128,51 @@ TEST(ResolveSplit, NoSplitHasALowerBottleneck) {
   }
   EXPECT_GT(better_than_even, 10);
   EXPECT_GT(full_k, 10);
+}
+
+// The same of models whose layers are of several kinds, and the largest stage.
+TEST(ResolveSplit, NoSplitOfKindsHasALargerStage) {
+  RandomRuns random(62);
+  int kinds = 0, better_than_even = 0;
+  for (int i = 0; i < 250; ++i) {
+    ParallelPlan plan = Auto(random.Pick({2, 3, 4}));
+    if (random.Coin()) plan.virtual_stages = plan.pp == 2 ? 2 : 1;
+    if (plan.virtual_stages == 2) plan.schedule = Schedule::kInterleaved;
+    ModelSpec model = random.Model(1);
+    model.layer_kinds.clear();
+    for (int run = 0; run < 3; ++run)
+      model.layer_kinds.push_back({.layers = 1, .window = random.Pick({0, 0, 1, 8, 256})});
+    test::SetLayers(model, StageCount(plan) + random.Between(0, 6));
+    model.max_seq_len = 512;
+    plan.recompute = random.Coin() ? Recompute::kFull : Recompute::kNone;
+    const Workload workload = Fp32(4 * plan.pp, 512);
+    if (KindsOfLayers(model, workload.seq_len).AreAlike()) continue;
+    ++kinds;
+    CostModel costs = Costs(model, workload);
+    const ParallelPlan resolved = ResolveSplit(costs, plan);
+    ASSERT_FALSE(FindIllegality({model, workload, resolved}, 64)) << i;
+    const auto largest = [&](const ParallelPlan& of) {
+      double most = 0;
+      for (const StageCosts& stage : costs.CostsOf(of).stages) most = std::max(most, stage.Total());
+      return most;
+    };
+    const double chosen = largest(resolved);
+    ParallelPlan other = plan;
+    other.split = SplitMode::kExplicit;
+    ForEachSplit(model.layers, static_cast<std::size_t>(StageCount(plan)),
+                 [&](const std::vector<std::int64_t>& split) {
+                   other.split_layers = split;
+                   ASSERT_GE(largest(other), chosen * (1 - 1e-8)) << i;
+                 });
+    if (model.layers % StageCount(plan) != 0) continue;
+    ParallelPlan even = plan;
+    even.split = SplitMode::kEven;
+    EXPECT_EQ(resolved.split == SplitMode::kEven, largest(even) <= chosen * (1 + 1e-8))
+        << i << ": ties go to the even split";
+    if (largest(even) > chosen * (1 + 1e-8)) ++better_than_even;
+  }
+  EXPECT_GT(kinds, 150);
+  EXPECT_GT(better_than_even, 10);
 }
 
 // The head costs slightly more than two layers, so the last rank gets two fewer.
