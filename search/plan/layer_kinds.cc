@@ -232,4 +232,20 @@ absl::Status ApplyPattern(const LayerPattern& pattern, ModelSpec& model) {
   return absl::OkStatus();
 }
 
+std::optional<LayerPattern> PatternOf(const ModelSpec& model) {
+  LayerPattern pattern;
+  std::int64_t layers = 0, full = 0;
+  for (const LayerRun& run : model.layer_kinds) {
+    if (run.window != 0) pattern.sliding_window = run.window;
+    if (run.window == 0 && full == 0) full = layers + 1;
+    if (!run.rotary && pattern.no_rope_layer_interval == 0) pattern.no_rope_layer_interval = layers + 1;
+    layers += run.layers;
+  }
+  if (pattern.sliding_window != 0) pattern.sliding_window_pattern = full;
+  ModelSpec said = model;
+  said.layer_kinds.clear();
+  if (!ApplyPattern(pattern, said).ok() || said.layer_kinds != model.layer_kinds) return std::nullopt;
+  return pattern;
+}
+
 }  // namespace autocfg

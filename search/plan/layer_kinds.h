@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -67,5 +68,8 @@ std::span<const base::Field<LayerPattern>> LayerPatternFields();
 // Sets the kinds that the pattern says; none if it says nothing. InvalidArgument for a pattern beside
 // layer_kinds, or one that contradicts itself or the model.
 absl::Status ApplyPattern(const LayerPattern& pattern, ModelSpec& model);
+
+// Returns the pattern that says the model's kinds, for formats that have nothing else; nothing if none does.
+std::optional<LayerPattern> PatternOf(const ModelSpec& model);
 
 }  // namespace autocfg

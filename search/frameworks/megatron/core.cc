@@ -48,7 +48,6 @@ void CheckCoreModel(const ModelSpec& model, Refusals& refuse) {
     const std::string value = feature.names.empty() ? "" : "=" + std::get<std::string>(*feature.Get(model));
     refuse.UnlessModel(feature.IsDefault(model), fmt::format("{}{}", feature.name, value));
   }
-  refuse.UnlessModel(model.layer_kinds.empty(), "layer_kinds");
 }
 
 void ReadRotaryPositions(const CoreNames& names, SettingReader& read, ModelSpec& model) {

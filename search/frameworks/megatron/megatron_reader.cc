@@ -3,8 +3,10 @@
 #include <array>
 #include <optional>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "search/frameworks/megatron/megatron.h"
 #include "search/frameworks/settings/settings_forms.h"
 #include "search/plan/plan_options.h"
@@ -338,6 +340,34 @@ void ReadVocab(const ReadingOptions& options, SettingReader& read, RunDraft& run
   run.model.vocab = vocab;
 }
 
+// Returns the tokens of a window, the token itself included; 0: all before it.
+std::int64_t ReadWindow(SettingReader& read) {
+  const Setting* window = read.Known(megatron::kWindow);
+  if (window == nullptr) return 0;
+  std::string text = fmt::format("{}", fmt::join(window->values, ","));
+  std::erase_if(text, [](char c) { return c == '(' || c == ')' || c == ' '; });
+  const std::size_t comma = text.find(',');
+  const auto before = base::ParseNumber<std::int64_t>(std::string_view(text).substr(0, comma));
+  const bool causal =
+      comma != std::string::npos && (text.substr(comma) == ",0" || text.substr(comma) == ",-1");
+  if (before && causal && *before >= -1 && *before < kMostSize) return *before + 1;
+  read.Fail(*window, fmt::format("is {}; only N,0 can be read: the tokens before a token, and none after it",
+                                 base::Printable(text)));
+  return 0;
+}
+
+// Lists of layers are not whole numbers, and refused.
+void ReadKinds(SettingReader& read, ModelSpec& model) {
+  LayerPattern pattern{.sliding_window = ReadWindow(read)};
+  const std::int64_t full = read.Whole(megatron::kWindowPattern, 0);
+  const std::int64_t without = read.Whole(megatron::kNoRopeInterval, 0);
+  if (full == 1) pattern.sliding_window = 0;
+  if (pattern.sliding_window != 0) pattern.sliding_window_pattern = full;
+  if (model.position == Position::kRope) pattern.no_rope_layer_interval = without;
+  if (const absl::Status status = ApplyPattern(pattern, model); !status.ok())
+    read.Fail(std::string(status.message()));
+}
+
 void ReadModel(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
   ModelSpec& model = run.model;
   ReadCoreModel(kMegatronNames, read, run);
@@ -357,6 +387,7 @@ void ReadModel(const ReadingOptions& options, SettingReader& read, RunDraft& run
     model.rope_scaling = RopeScaling::kLlama3;
     model.rope_scaling_parameters = Llama3Scaling(factor);
   }
+  ReadKinds(read, model);
   const bool swiglu = read.Flag(megatron::kSwiGlu);
   const std::int64_t gated = model.hidden * 4 * 2 / 3 / 64 * 64;
   model.ffn_hidden =
@@ -375,10 +406,9 @@ void ReadModel(const ReadingOptions& options, SettingReader& read, RunDraft& run
 }  // namespace
 
 void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kRefused = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 21> kRefused = {{
       {"--multi-latent-attention", "multi-latent attention is not modelled"},
       {"--mtp-num-layers", "multi-token prediction is not modelled"},
-      {"--window-size", "it slides a window over the layers that it names; give --model"},
       {"--cpu-offloading", "activations in host memory are not modelled"},
       {"--cpu-offloading-num-layers", "activations in host memory are not modelled"},
       {"--optimizer-cpu-offload", "states in host memory are not modelled"},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,23 @@ std::string PipelineLayout(const ExportedRun& run) {
   return text;
 }
 
+// Its window is the tokens before a token and those after it. Requires kinds that follow a pattern.
+void WriteKinds(const LayerPattern& pattern, FlagFile& file) {
+  if (pattern.sliding_window != 0)
+    file.Option(megatron::kWindow, fmt::format("{},0", pattern.sliding_window - 1));
+  if (pattern.sliding_window_pattern != 0)
+    file.Option(megatron::kWindowPattern, pattern.sliding_window_pattern);
+  if (pattern.no_rope_layer_interval != 0)
+    file.Option(megatron::kNoRopeInterval, pattern.no_rope_layer_interval);
+}
+
+// Whether its options can say the kinds of layers. Each interval without rotary positions must be whole.
+bool HasKinds(const ModelSpec& model) {
+  const std::optional<LayerPattern> pattern = PatternOf(model);
+  return pattern &&
+         (pattern->no_rope_layer_interval == 0 || model.layers % pattern->no_rope_layer_interval == 0);
+}
+
 void WriteModel(const ExportedRun& run, FlagFile& file) {
   const ModelSpec& model = run.model;
   file.Section("model");
@@ -80,6 +98,7 @@ void WriteModel(const ExportedRun& run, FlagFile& file) {
     case Position::kAlibi:
     case Position::kNone: file.Option(kMegatronNames.position, kNoPositions); break;
   }
+  WriteKinds(*PatternOf(model), file);
   file.Flag(megatron::kNoBiases, CoreBiasesOf(model) != CoreBiases::kAll);
   file.Flag(megatron::kQkvBiases, CoreBiasesOf(model) == CoreBiases::kQkvOnly);
   file.Flag(kMegatronNames.qk_norm, model.qk_norm == QkNorm::kHead);
@@ -219,6 +238,9 @@ void CheckMegatron(const ExportedRun& run, Refusals& refuse) {
   CheckCoreModel(model, refuse);
   refuse.UnlessModel(model.activation != Activation::kRelu && model.activation != Activation::kGeGlu,
                      fmt::format("activation={}", Name(model.activation)));
+  refuse.UnlessModel(HasKinds(model),
+                     "layer_kinds (it has one window, for all layers or all but every n-th, and leaves out "
+                     "the rotary positions of every n-th layer, n a divisor of layers)");
   const RopeScalingParameters& scaling = model.rope_scaling_parameters;
   refuse.UnlessModel(
       model.rope_scaling == RopeScaling::kNone ||

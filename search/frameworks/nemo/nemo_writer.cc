@@ -128,6 +128,7 @@ void CheckNemo(const ExportedRun& run, Refusals& refuse) {
   CheckCoreModel(run.model, refuse);
   refuse.UnlessModel(run.model.activation != Activation::kRelu, "activation=relu");
   refuse.UnlessModel(run.model.position != Position::kNone, "position=none");
+  refuse.UnlessModel(run.model.layer_kinds.empty(), "layer_kinds");
   refuse.UnlessModel(run.model.rope_scaling == RopeScaling::kNone || HasLinearScaling(run.model),
                      fmt::format("rope_scaling={} (it has linear)", Name(run.model.rope_scaling)));
   refuse.UnlessPrecision(run, {"bf16", "fp32"}, "bf16 and fp32 here");

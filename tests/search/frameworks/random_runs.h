@@ -42,6 +42,12 @@ class RandomRuns {
     FillDefaults(run.model);
     if (random_() % 4 == 0) run.model.qk_norm = QkNorm::kHead;
     if (random_() % 4 == 0) run.model.qkv_bias = !run.model.qkv_bias;
+    if (random_() % 4 == 0) {
+      LayerPattern pattern{.sliding_window = Of({0, 128}), .sliding_window_pattern = Of({0, 2, 5})};
+      if (pattern.sliding_window == 0) pattern.sliding_window_pattern = 0;
+      if (run.model.position == Position::kRope) pattern.no_rope_layer_interval = Of({0, 3, 4});
+      (void)ApplyPattern(pattern, run.model);
+    }
     ParallelPlan& plan = run.plan;
     plan.tp = Of({1, 1, 2, 4, 8});
     plan.pp = Of({1, 1, 2, 4});

@@ -52,6 +52,10 @@ TEST(PersonsFiles, RefusesWhatContradictsOrIsNotModelled) {
            Case{"--bf16\n--fp16", "run.args:9: --fp16 contradicts --bf16 of line 8"},
            Case{"--context-parallel-size 2", "run.args:8: --context-parallel-size is 2: context parallelism"},
            Case{"--deepspeed", "give its JSON file, with --from deepspeed"},
+           Case{"--window-size 64,64", "run.args:8: --window-size is 64,64; only N,0 can be read"},
+           Case{"--window-size 64,0\n--window-attn-skip-freq ([1]*3+[0])*2",
+                "run.args:9: --window-attn-skip-freq is"},
+           Case{"--position-embedding-type rope\n--no-rope-freq [0,1]", "run.args:9: --no-rope-freq is"},
            Case{"--cpu-offloading-num-layers 1", "run.args:8: --cpu-offloading-num-layers cannot be read: "},
            Case{"--pipeline-model-parallel-size 2\n--num-virtual-stages-per-pipeline-rank 2\n"
                 "--microbatch-group-size-per-virtual-pipeline-stage 4",

@@ -331,6 +331,36 @@ TEST(LayerKinds, OfPatterns) {
   EXPECT_THAT(says(model, {.sliding_window = -1}), HasSubstr("sliding_window is -1; it must be from 0"));
 }
 
+TEST(LayerKinds, PatternsOfKinds) {
+  ModelSpec model = Gpt(12, 64, 4, 100);
+  model.position = Position::kRope;
+  for (const std::int64_t window : {0, 8}) {
+    for (const std::int64_t full : {0, 2, 5, 12}) {
+      for (const std::int64_t without : {0, 2, 4, 12}) {
+        ModelSpec said = model;
+        const LayerPattern pattern{window, window == 0 ? 0 : full, without};
+        ASSERT_TRUE(ApplyPattern(pattern, said).ok());
+        const std::optional<LayerPattern> found = PatternOf(said);
+        ASSERT_TRUE(found);
+        EXPECT_EQ(found->sliding_window, pattern.sliding_window);
+        EXPECT_EQ(found->sliding_window_pattern, pattern.sliding_window_pattern);
+        EXPECT_EQ(found->no_rope_layer_interval, pattern.no_rope_layer_interval);
+      }
+    }
+  }
+  const std::vector<std::vector<LayerRun>> others = {
+      {{.layers = 6, .window = 8}, {.layers = 6, .window = 4}},
+      {{.layers = 1}, {.layers = 11, .window = 8}},
+      {{.layers = 3, .window = 8}, {.layers = 2}, {.layers = 7, .window = 8}},
+      {{.layers = 12, .chunk = 8}},
+      {{.layers = 11, .rope_theta = 50}, {.layers = 1}},
+      {{.layers = 1, .rotary = false}, {.layers = 11}}};
+  for (const std::vector<LayerRun>& runs : others) {
+    model.layer_kinds = runs;
+    EXPECT_FALSE(PatternOf(model)) << runs.size() << " " << runs[0].layers;
+  }
+}
+
 TEST(LayerKinds, OfLayers) {
   ModelSpec model = Gpt(6, 64, 4, 100);
   EXPECT_EQ(KindOf(model, 5), LayerRun{.layers = 1});
