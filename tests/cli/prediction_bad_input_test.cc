@@ -132,6 +132,14 @@ TEST(PredictionBadInput, ModelFilesNameTheField) {
       {R"("residual_scale": -0.5)", {"residual_scale"}},
       {R"("norm": "batchnorm")", {"norm", "batchnorm", "rmsnorm"}},
       {R"("head_dim": 15, "position": "rope")", {"head_dim", "even"}},
+      {R"("layer_kinds": [{"layers": 3, "window": 0}, {"layers": 1}])",
+       {"layer_kinds[0]", "window is 0; it must be at least 1"}},
+      {R"("layer_kinds": [{"layers": 3, "window": 8}, {"layers": 2}])",
+       {"layer_kinds has runs of 5 layers in all, but layers is 4"}},
+      {R"("layer_kinds": [{"layers": 4, "experts": true}])",
+       {"layer_kinds[0]", "experts true", "not supported yet"}},
+      {R"("layer_kinds": [{"layers": 4, "window": 8}], "sliding_window": 8)",
+       {"sliding_window and layer_kinds are both given"}},
       {R"("max_seq_len": 32, "position": "rope", "max_seq_len": 64)", {"max_seq_len", "twice"}}};
   for (const auto& [fields, says] : wrong) {
     const auto file =

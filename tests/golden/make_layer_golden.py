@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the golden files of five small models whose layers are not Llama's, for tests/trainer/golden_test.cc.
+"""Writes the golden files of six small models whose layers are not Llama's, for tests/trainer/golden_test.cc.
 
 Independent implementations in double precision with PyTorch's automatic differentiation, as make_llama_golden.py:
 
@@ -11,6 +11,8 @@ Independent implementations in double precision with PyTorch's automatic differe
               scaled embeddings, GeGLU, a tied output layer
     gemma2    as gemma3, without norms of queries and keys; soft caps of scores and of logits; every second layer attends to
               a window of 4 tokens
+    kinds     as gemma3, with layers of four kinds: with a window and frequencies of their own, with frequencies that are scaled
+              by 1/4, the same within chunks of 6 tokens, without rotary positions
 
 All have RMSNorm, grouped-query attention, a gated activation and rotary positions. "model" of NAME_run.json is a model of
 docs/formats.md. Writes NAME_tokens.u16, NAME_initial.safetensors, NAME_final.safetensors and NAME_run.json beside this
@@ -34,18 +36,22 @@ MODELS = {
     "gemma2": SIZES | {"layers": 4, "norm_placement": "sandwich", "activation": "geglu", "embedding_scale": 20 ** 0.5, "attention_scale": 0.25,
                        "tied_embeddings": True, "attention_softcap": 1.5, "output_softcap": 2.0, "sliding_window": 4, "sliding_window_pattern": 2},
 }
-GEMMAS = ("gemma2", "gemma3")
+MODELS["kinds"] = MODELS["gemma3"] | {
+    "layers": 6, "rope_scaling": {"type": "linear", "factor": 4.0},
+    "layer_kinds": [{"layers": 2, "window": 4, "rope_theta": 20.0}, {"layers": 1}, {"layers": 1, "chunk": 6}, {"layers": 2, "rotary": False}]}
+GEMMAS = ("gemma2", "gemma3", "kinds")
 RUN = {"seq_len": 11, "global_batch": 4, "steps": 6, "lr": 0.01, "min_lr": 0.001, "lr_schedule": "cosine", "warmup_steps": 2,
        "weight_decay": 0.1, "beta1": 0.9, "beta2": 0.95, "adam_eps": 1e-8}
 TOKENS = 151
-CLIP_NORMS = {"granite": 0.56, "smollm3": 2.5, "olmo2": 3.1, "gemma3": 1.9, "gemma2": 2.4}
+CLIP_NORMS = {"granite": 0.56, "smollm3": 2.5, "olmo2": 3.1, "gemma3": 1.9, "gemma2": 2.4, "kinds": 3.7}
+SEQ_LENS = {"kinds": 12}
 
 
-def rotate(x, theta):
-    """Rotates x[batch, head, position, dim]: element i with element i + dim / 2."""
+def rotate(x, theta, divisor=1.0):
+    """Rotates x[batch, head, position, dim]: element i with element i + dim / 2. `divisor`: of the frequencies."""
     low, high = x.chunk(2, dim=-1)
     frequency = theta ** (-torch.arange(0, x.shape[-1], 2, dtype=torch.float64) / x.shape[-1])
-    angle = torch.arange(x.shape[-2], dtype=torch.float64)[:, None] * frequency
+    angle = torch.arange(x.shape[-2], dtype=torch.float64)[:, None] * (frequency / divisor)
     return torch.cat([low * angle.cos() - high * angle.sin(), high * angle.cos() + low * angle.sin()], -1)
 
 
@@ -66,7 +72,7 @@ class Model:
         norm = {"mean": 1.0 - self.one}
         weights = {"model.embed_tokens.weight": normal(vocab, hidden)}
         around = ["input", "post_attention", "pre_feedforward", "post_feedforward"]
-        norms = {"olmo2": ["post_attention", "post_feedforward"], "gemma2": around, "gemma3": around}.get(self.name, ["input", "post_attention"])
+        norms = {"olmo2": ["post_attention", "post_feedforward"]}.get(self.name, around if self.name in GEMMAS else ["input", "post_attention"])
         for layer in range(spec["layers"]):
             prefix = f"model.layers.{layer}."
             for which in norms:
@@ -93,13 +99,15 @@ class Model:
     def norm(self, x, weights, name):
         return x / torch.sqrt((x ** 2).mean(-1, keepdim=True) + self.spec["norm_eps"]) * (self.one + weights[name + ".weight"])
 
-    def rotate(self, x):
-        return rotate(x, self.spec["rope_theta"])
+    def rotate(self, x, kind):
+        if "rope_theta" in kind:
+            return rotate(x, kind["rope_theta"])
+        return rotate(x, self.spec["rope_theta"], self.spec.get("rope_scaling", {}).get("factor", 1.0))
 
     def cap(self, x, field):
         return self.spec[field] * torch.tanh(x / self.spec[field]) if field in self.spec else x
 
-    def attention(self, x, weights, prefix, rotates, windowed):
+    def attention(self, x, weights, prefix, kind_of_layer):
         batch, length, _ = x.shape
         heads, kv_heads, dim = self.spec["heads"], self.spec["kv_heads"], self.spec["head_dim"]
         kind = self.spec.get("qk_norm")
@@ -112,15 +120,18 @@ class Model:
             if kind == "head" and what != "v":
                 y = self.norm(y, weights, f"{prefix}{what}_norm")
             y = y.permute(0, 2, 1, 3)
-            return self.rotate(y) if rotates and what != "v" else y
+            return self.rotate(y, kind_of_layer) if kind_of_layer.get("rotary", True) and what != "v" else y
 
         q, k, v = project("q", heads), project("k", kv_heads), project("v", kv_heads)
         k, v = (t.repeat_interleave(heads // kv_heads, dim=1) for t in (k, v))
         scores = torch.einsum("bhid,bhjd->bhij", q, k) * self.spec.get("attention_scale", dim ** -0.5)
         scores = self.cap(scores, "attention_softcap")
         hidden = torch.ones(length, length, dtype=torch.bool).triu(1)
-        if windowed:
-            hidden |= torch.ones(length, length, dtype=torch.bool).tril(-self.spec["sliding_window"])
+        if "window" in kind_of_layer:
+            hidden |= torch.ones(length, length, dtype=torch.bool).tril(-kind_of_layer["window"])
+        if "chunk" in kind_of_layer:
+            chunk = torch.arange(length) // kind_of_layer["chunk"]
+            hidden |= chunk[:, None] != chunk[None, :]
         mixed = torch.einsum("bhij,bhjd->bhid", scores.masked_fill(hidden, -math.inf).softmax(-1), v)
         mixed = mixed.permute(0, 2, 1, 3).reshape(batch, length, heads * dim)
         return mixed @ weights[prefix + "o_proj.weight"].T + weights.get(prefix + "o_proj.bias", 0)
@@ -131,20 +142,30 @@ class Model:
         activated = torch.nn.functional.gelu(gate, approximate="tanh") if gelu else torch.nn.functional.silu(gate)
         return (activated * up) @ weights[prefix + "down_proj.weight"].T
 
+    def kinds(self):
+        """Returns the kind of each layer."""
+        spec = self.spec
+        if "layer_kinds" in spec:
+            return [run for run in spec["layer_kinds"] for _ in range(run["layers"])]
+        interval, pattern = spec.get("no_rope_layer_interval"), spec.get("sliding_window_pattern")
+        kinds = [{"rotary": interval is None or layer % interval != 0} for layer in range(1, spec["layers"] + 1)]
+        for layer, kind in enumerate(kinds, 1):
+            if "sliding_window" in spec and (pattern is None or layer % pattern != 0):
+                kind["window"] = spec["sliding_window"]
+        return kinds
+
     def mean_loss(self, weights, inputs, targets):
         spec = self.spec
         x = weights["model.embed_tokens.weight"][inputs] * spec.get("embedding_scale", 1)
-        interval, scale = spec.get("no_rope_layer_interval"), spec.get("residual_scale", 1)
-        pattern = spec.get("sliding_window_pattern")
-        for layer in range(spec["layers"]):
+        scale = spec.get("residual_scale", 1)
+        for layer, kind in enumerate(self.kinds()):
             prefix = f"model.layers.{layer}."
-            windowed = "sliding_window" in spec and (pattern is None or (layer + 1) % pattern != 0)
-            rotates = interval is None or (layer + 1) % interval != 0
-            before, mlp_before = {"olmo2": (None, None), "gemma2": ("input", "pre_feedforward"),
-                                  "gemma3": ("input", "pre_feedforward")}.get(self.name, ("input", "post_attention"))
+            before, mlp_before = {"olmo2": (None, None)}.get(self.name, ("input", "post_attention"))
+            if self.name in GEMMAS:
+                before, mlp_before = "input", "pre_feedforward"
             after, mlp_after = ("post_attention", "post_feedforward") if self.name in ("olmo2", *GEMMAS) else (None, None)
             named = lambda x, which: x if which is None else self.norm(x, weights, f"{prefix}{which}_layernorm")
-            x = x + scale * named(self.attention(named(x, before), weights, prefix + "self_attn.", rotates, windowed), after)
+            x = x + scale * named(self.attention(named(x, before), weights, prefix + "self_attn.", kind), after)
             x = x + scale * named(self.feed_forward(named(x, mlp_before), weights, prefix + "mlp."), mlp_after)
         head = weights["model.embed_tokens.weight" if spec["tied_embeddings"] else "lm_head.weight"]
         logits = self.cap(self.norm(x, weights, "model.norm") @ head.T * spec.get("logit_scale", 1), "output_softcap")
@@ -154,5 +175,6 @@ class Model:
 if __name__ == "__main__":
     for seed, name in enumerate(MODELS, 20261127):
         model = Model(name)
-        golden_run.write_golden(name, seed, model.spec, RUN | {"clip_norm": CLIP_NORMS[name]}, TOKENS, model.make_weights, model.mean_loss, initial_dtype="F32",
+        run = RUN | {"seq_len": SEQ_LENS.get(name, RUN["seq_len"]), "clip_norm": CLIP_NORMS[name]}
+        golden_run.write_golden(name, seed, model.spec, run, TOKENS, model.make_weights, model.mean_loss, initial_dtype="F32",
                                 script="make_layer_golden.py")

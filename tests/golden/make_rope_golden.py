@@ -123,7 +123,7 @@ class Model(make_layer_golden.Model):
     def __init__(self, name):
         self.name, self.spec, self.one = name, make_layer_golden.SIZES | MODELS[name], 0.0
 
-    def rotate(self, x):
+    def rotate(self, x, kind):
         dims = rotary_dims(self.spec)
         low, high, rest = x.split([dims // 2, dims // 2, x.shape[-1] - dims], dim=-1)
         frequency, factor = frequencies(self.spec, x.shape[-2])

@@ -170,7 +170,7 @@ TEST_P(GoldenVariant, MatchesReference) {
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenVariant,
                          ::testing::Values("qk_norm", "full_norm", "alibi", "granite", "smollm3", "olmo2",
-                                           "gemma3", "gemma2", "llama3_rope", "yarn", "longrope"),
+                                           "gemma3", "gemma2", "kinds", "llama3_rope", "yarn", "longrope"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Returns the largest relative differences of a run's losses and gradient norms to those of a golden run.
@@ -239,7 +239,7 @@ TEST(GoldenStates, TypesMatchReference) {
 // In these runs, clipping is active in some steps but not in others, and the data wraps around.
 TEST(Golden, RunsExerciseClippingAndWrapping) {
   for (const std::string name : {"gpt2", "llama", "qk_norm", "full_norm", "alibi", "granite", "smollm3",
-                                 "olmo2", "gemma3", "gemma2", "llama3_rope", "yarn", "longrope"}) {
+                                 "olmo2", "gemma3", "gemma2", "kinds", "llama3_rope", "yarn", "longrope"}) {
     const nlohmann::json golden = GoldenRun(name);
     const std::vector<double> norms = golden.at("grad_norms");
     const double clip = golden.at("run").at("clip_norm");
