@@ -12,30 +12,40 @@ double LayersForwardFlops(const ModelSpec& model, double tokens, double seq_len)
   return ModelFlops(layers_only, tokens, seq_len) / 3;
 }
 
+// Returns a model of the layers that the plan recomputes.
+ModelSpec RecomputedPart(const ModelSpec& model, const ParallelPlan& plan) {
+  ModelSpec part = model;
+  part.layers = 0;
+  part.layer_kinds.clear();
+  std::int64_t first = 0;
+  for (std::int64_t stage = 0; stage < StageCount(plan); ++stage) {
+    const std::int64_t layers = StageLayerCount(model, plan, stage);
+    const std::int64_t recomputed = FullyRecomputedLayers(plan, layers);
+    part.layers += recomputed;
+    for (std::int64_t i = 0; i < recomputed && !model.layer_kinds.empty(); ++i)
+      part.layer_kinds.push_back(KindOf(model, first + i));
+    first += layers;
+  }
+  return part;
+}
+
 }  // namespace
 
 double HardwareFlops(const ModelSpec& model, const ParallelPlan& plan, double tokens, double seq_len) {
   const double once = ModelFlops(model, tokens, seq_len);
   if (RecomputesScores(plan)) {
     const auto width = static_cast<double>(model.heads * model.head_dim);
-    return once + 4 * tokens * seq_len * width * static_cast<double>(model.layers);
+    return once + 4 * tokens * CountedKeys(model, seq_len) * width;
   }
   if (plan.recompute != Recompute::kFull) return once;
-  double share = 1;
-  if (plan.recompute_layers > 0) {
-    std::int64_t recomputed = 0;
-    for (std::int64_t stage = 0; stage < StageCount(plan); ++stage) {
-      recomputed += FullyRecomputedLayers(plan, StageLayers(model, plan, stage).count);
-    }
-    share = static_cast<double>(recomputed) / static_cast<double>(model.layers);
-  }
+  const ModelSpec recomputed = plan.recompute_layers > 0 ? RecomputedPart(model, plan) : model;
   // Which the backward of a norm on its output needs.
   const double last_products = NormsOutputs(model.norm_placement)
                                    ? 0
                                    : 2 * tokens * static_cast<double>(model.ffn_hidden) *
                                          static_cast<double>(model.hidden) *
-                                         static_cast<double>(model.layers);
-  return once + share * (LayersForwardFlops(model, tokens, seq_len) - last_products);
+                                         static_cast<double>(recomputed.layers);
+  return once + LayersForwardFlops(recomputed, tokens, seq_len) - last_products;
 }
 
 double PublishedHardwareFlops(const ModelSpec& model, double tokens, double seq_len) {

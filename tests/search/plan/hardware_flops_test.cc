@@ -64,6 +64,28 @@ TEST(HardwareFlops, CountsOnlyRecomputedLayers) {
   EXPECT_NEAR((HardwareFlops(Gpt(), plan, 2048, 2048) - once) / all, 0.5, 1e-9);
 }
 
+// Of twelve stages, each with a layer with a window and one that attends to all, the first layers recompute.
+TEST(HardwareFlops, CountsTheKindsOfRecomputedLayers) {
+  ModelSpec model = Gpt();
+  const double seq = 2048, tokens = 2048, width = 1024;
+  const auto recomputed = [&](std::int64_t layers) {
+    const ParallelPlan plan{{.pp = 12}, {.recompute = Recompute::kFull}, {.recompute_layers = layers}};
+    return HardwareFlops(model, plan, tokens, seq) - ModelFlops(model, tokens, seq);
+  };
+  const double full = recomputed(1) / 12;
+  for (int i = 0; i < 12; ++i) {
+    model.layer_kinds.push_back({.layers = 1, .window = 256});
+    model.layer_kinds.push_back({.layers = 1});
+  }
+  const double keys = 2 * AttendedPairs(seq, 256) / (seq + 1);
+  const double windowed = full - 4 * tokens * width * (seq - keys);
+  EXPECT_NEAR(recomputed(1), 12 * windowed, 1e-9 * full);
+  EXPECT_NEAR(recomputed(0), 12 * (windowed + full), 1e-9 * full);
+  const ParallelPlan scores{{}, {.recompute = Recompute::kSelective, .attention = Attention::kUnfused}};
+  EXPECT_NEAR(HardwareFlops(model, scores, tokens, seq) - ModelFlops(model, tokens, seq),
+              4 * tokens * width * 12 * (seq + keys), 1e-9 * full);
+}
+
 TEST(HardwareFlops, StageByStage) {
   ParallelPlan plan{
       {.pp = 2}, {.recompute = Recompute::kFull}, {.split = SplitMode::kExplicit, .split_layers = {20, 4}}};
