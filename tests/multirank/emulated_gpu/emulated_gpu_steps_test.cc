@@ -90,6 +90,18 @@ TrainConfig CapsAndWindows(const char* precision) {
   return c;
 }
 
+// Two bases of frequencies, of which one is scaled, chunks, and layers without rotary positions.
+TrainConfig LayerKinds(const char* precision) {
+  TrainConfig c = Llama(precision);
+  c.model.rope_scaling = RopeScaling::kLinear;
+  c.model.rope_scaling_parameters = {.factor = 4};
+  c.model.layer_kinds = {{.layers = 1, .window = 3, .rope_theta = 20},
+                         {.layers = 1, .chunk = 4},
+                         {.layers = 1, .rotary = false}};
+  test::SetLayers(c.model, c.model.layers);
+  return c;
+}
+
 void ExpectLosses(const worker::JobResult& job, const std::vector<StepResult>& want, double tolerance) {
   ASSERT_EQ(job.outcome, v1::OUTCOME_MEASURED) << job.message;
   for (const worker::RankEnd& rank : job.ranks) {
@@ -145,7 +157,7 @@ const Model kOtherModels[] = {{"NormedHeads", &NormedHeads},         {"NormedTok
                               {"SharedHeads", &SharedHeads},         {"Alibi", &Alibi},
                               {"ScaledResiduals", &ScaledResiduals}, {"NormedOutputs", &NormedOutputs},
                               {"NormedEnds", &NormedEnds},           {"ScaledRotations", &ScaledRotations},
-                              {"CapsAndWindows", &CapsAndWindows}};
+                              {"CapsAndWindows", &CapsAndWindows},   {"LayerKinds", &LayerKinds}};
 
 class EmulatedGpuModels : public EmulatedGpu, public ::testing::WithParamInterface<Model> {
  protected:
