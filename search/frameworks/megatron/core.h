@@ -56,7 +56,8 @@ CoreBiases CoreBiasesOf(const ModelSpec& model);
 // The core divides positions by a factor, which is the linear scaling of their frequencies.
 bool HasLinearScaling(const ModelSpec& model);
 
-// Refuses what the core cannot express of the model, but for its kinds of layers. Each framework adds its own.
+// Refuses what the core cannot express of the model, its kinds of layers aside. Each framework adds its
+// own.
 void CheckCoreModel(const ModelSpec& model, Refusals& refuse);
 
 // Read the options of `names`. The plan needs dp and the precision.
