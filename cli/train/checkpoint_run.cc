@@ -23,6 +23,7 @@
 #include "google/protobuf/message.h"
 #include "nlohmann/json.hpp"
 #include "proto/convert/spec_convert.h"
+#include "search/plan/layer_kinds.h"
 #include "search/plan/plan_text.h"
 
 namespace autocfg::cli {
@@ -62,14 +63,40 @@ bool SetField(google::protobuf::Message& message, const google::protobuf::FieldD
   }
 }
 
+// Returns the message that has the last field of a path, such as layer_kinds.0.window, and makes the path the
+// name of that field. Adds the messages that a list lacks. Null: there is no such list.
+google::protobuf::Message* HolderOf(google::protobuf::Message& message, std::string_view& path) {
+  using Field = google::protobuf::FieldDescriptor;
+  google::protobuf::Message* holder = &message;
+  const auto next = [&path] {
+    const std::string_view part = path.substr(0, path.find('.'));
+    path.remove_prefix(std::min(path.size(), part.size() + 1));
+    return part;
+  };
+  while (path.find('.') != std::string_view::npos) {
+    const Field* field = holder->GetDescriptor()->FindFieldByName(std::string(next()));
+    if (field == nullptr || !field->is_repeated() || field->cpp_type() != Field::CPPTYPE_MESSAGE)
+      return nullptr;
+    const google::protobuf::Reflection& values = *holder->GetReflection();
+    const auto number = base::ParseNumber<int>(next(), 0, static_cast<int>(kMostLayerRuns) - 1);
+    if (!number) return nullptr;
+    while (values.FieldSize(*holder, field) <= *number) values.AddMessage(holder, field);
+    holder = values.MutableRepeatedMessage(holder, field, *number);
+  }
+  return holder;
+}
+
 // Sets the fields that the run names with this prefix. A field that it lacks keeps its default.
 absl::Status SetFields(std::string_view prefix, const nlohmann::json& run,
                        google::protobuf::Message& message) {
   for (const auto& [name, value] : run.items()) {
     if (!name.starts_with(prefix)) continue;
     const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-    const auto* field = message.GetDescriptor()->FindFieldByName(name.substr(prefix.size()));
-    if (field == nullptr || !SetField(message, *field, text)) return WrongField(name, text);
+    std::string_view path = std::string_view(name).substr(prefix.size());
+    google::protobuf::Message* holder = HolderOf(message, path);
+    const auto* field =
+        holder == nullptr ? nullptr : holder->GetDescriptor()->FindFieldByName(std::string(path));
+    if (field == nullptr || !SetField(*holder, *field, text)) return WrongField(name, text);
   }
   return absl::OkStatus();
 }

@@ -164,6 +164,22 @@ TEST_F(ResumeTest, TakesModelAndPlanFromTheCheckpoint) {
                      {"manifest.json", "cannot read model.layers 'many'", "give --model and --plan too"});
 }
 
+TEST_F(ResumeTest, TakesKindsOfLayersFromTheCheckpoint) {
+  const auto model = home_.Write("kinds.json", R"({"layers": 13, "hidden": 32, "heads": 4, "vocab": 64,
+      "max_seq_len": 16, "position": "rope",
+      "layer_kinds": [{"layers": 1, "window": 4, "rope_theta": 50}, {"layers": 1}, {"layers": 1, "chunk": 8},
+                      {"layers": 1, "rotary": false}, {"layers": 1}, {"layers": 1, "window": 2}, {"layers": 1},
+                      {"layers": 1, "window": 3}, {"layers": 1}, {"layers": 1, "window": 4}, {"layers": 1},
+                      {"layers": 2, "window": 6}]})");
+  Answer({"train", "--model", model, "--plan", "tp=2", "--global-batch", "4", "--seq-len", "16", "--steps",
+          "2", "--checkpoint", ckpt_});
+  const Json whole = Answer({"train", "--model", model, "--plan", "tp=2", "--global-batch", "4", "--seq-len",
+                             "16", "--steps", "3"});
+  const Json same = Answer({"train", "--resume", ckpt_, "--steps", "3"});
+  EXPECT_EQ(same["first_step"], 2);
+  EXPECT_NEAR(same["losses"][0].get<double>(), whole["losses"][2].get<double>(), 1e-6);
+}
+
 TEST_F(ResumeTest, RefusesAnotherRunInOneLine) {
   Answer(Train("tp=1", "2", {"--checkpoint", ckpt_}));
   ExpectOneClearLine(Train("tp=2,pp=2", "4", {"--resume", ckpt_, "--lr", "1e-2"}), 2,

@@ -36,8 +36,10 @@ std::string TextOf(const google::protobuf::Message& message, const Field& field)
 }
 
 // Adds every field of the message but its name, which says nothing about the numbers. An absent message in it
-// adds nothing; of a list of messages, the names have numbers.
-void AddFields(std::string_view prefix, const google::protobuf::Message& message, RunIdentity& identity) {
+// adds nothing. The messages of a list have numbers, and of them only the fields that are set count.
+// An absent one has a default that its text would not give.
+void AddFields(std::string_view prefix, const google::protobuf::Message& message, RunIdentity& identity,
+               bool in_list = false) {
   const auto& type = *message.GetDescriptor();
   for (int i = 0; i < type.field_count(); ++i) {
     const Field& field = *type.field(i);
@@ -46,11 +48,12 @@ void AddFields(std::string_view prefix, const google::protobuf::Message& message
       const std::string name = fmt::format("{}.{}", prefix, field.name());
       const int count = field.is_repeated() ? values.FieldSize(message, &field) : 0;
       for (int n = 0; n < count; ++n) {
-        AddFields(fmt::format("{}.{}", name, n), values.GetRepeatedMessage(message, &field, n), identity);
+        AddFields(fmt::format("{}.{}", name, n), values.GetRepeatedMessage(message, &field, n), identity,
+                  /*in_list=*/true);
       }
       if (!field.is_repeated() && values.HasField(message, &field))
         AddFields(name, values.GetMessage(message, &field), identity);
-    } else if (field.name() != "name") {
+    } else if (field.name() != "name" && !(in_list && !message.GetReflection()->HasField(message, &field))) {
       identity.emplace_back(fmt::format("{}.{}", prefix, field.name()), TextOf(message, field));
     }
   }

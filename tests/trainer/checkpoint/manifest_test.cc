@@ -191,7 +191,7 @@ TEST(RunIdentity, HasEverythingThatChangesTheSteps) {
   kinds.model.layer_kinds = {{.layers = 3, .window = 2}, {.layers = 1}};
   others.model.layer_kinds = {{.layers = 3, .window = 2}, {.layers = 1, .window = 4}};
   EXPECT_EQ(FirstDifference(IdentityOf(kinds, "data"), IdentityOf(others, "data")),
-            "model.layer_kinds.1.window is 0 in the checkpoint and 4 in this run");
+            "model.layer_kinds.1.window is 4 in this run and not a field of the checkpoint");
   TrainConfig scaled = run;
   scaled.model.rope_scaling_parameters.long_factor = {1, 2};
   TrainConfig other = scaled;
