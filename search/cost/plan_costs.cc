@@ -24,8 +24,8 @@ namespace autocfg {
 namespace {
 
 // Costs that are kept of plans, and of what plans share that differ in messages and states alone: some 3 MB
-// each. Plans are gone through by layout, so older ones are rarely needed.
-constexpr std::size_t kMostCommons = 3'000, kMostBlocks = 3'000;
+// and 6 MB. Plans are gone through by layout, so older ones are rarely needed.
+constexpr std::size_t kMostCommons = 3'000, kMostBlocks = 6'000;
 
 std::size_t PlaceIndex(RankPlace place) { return (place.first ? 1 : 0) + (place.last ? 2 : 0); }
 
@@ -73,13 +73,17 @@ OpSum PlanCosts::SumOfHead(const ParallelPlan& plan, const std::vector<OpDesc>& 
 
 std::size_t PlanCosts::KeyHash::operator()(const CommonKey& key) const {
   return absl::HashOf(key.mesh, key.layer.micro_batch, key.layer.recompute, key.layer.sequence_parallel,
-                      key.messages.p2p_overlap, key.messages.scatter_gather);
+                      key.layer.tp_overlap, key.scatter_gather, key.states.zero_stage);
 }
 
 std::size_t PlanCosts::KeyHash::operator()(const BlocksKey& key) const {
   return absl::HashOf(key.layer_ranks, key.layer.micro_batch, key.layer.recompute,
                       key.layer.sequence_parallel, key.layer.tp_overlap, key.shards_gradients,
                       key.splits_backward);
+}
+
+std::size_t PlanCosts::KeyHash::operator()(const UnitsKey& key) const {
+  return absl::HashOf(key.mesh, key.states.zero_stage);
 }
 
 std::size_t PlanCosts::KeyHash::operator()(const OnceKey& key) const {
@@ -245,29 +249,41 @@ const BlockCosts& PlanCosts::BlocksOf(const ParallelPlan& plan) {
 }
 
 const PlanCosts::Common& PlanCosts::CommonOf(const ParallelPlan& plan) {
-  const CommonKey key{plan.mesh(), plan.layer(), plan.messages(), StatesOfStages(plan), SplitsBackward(plan)};
+  CommonKey key{plan.mesh(),          plan.layer(),          plan.scatter_gather,
+                StatesOfStages(plan), ShardsGradients(plan), SplitsBackward(plan)};
   if (const auto it = commons_.find(key); it != commons_.end()) return it->second;
-  Common p;
-  BlockCosts& blocks = p.blocks;
-  blocks = BlocksOf(plan);
+  if (commons_.size() >= kMostCommons) commons_.clear();
+  CommonKey without_units = key;
+  without_units.states = {};
+  const auto [it, made] = commons_.try_emplace(without_units);
+  if (made) {
+    it->second.blocks = BlocksOf(plan);
+    it->second.blocks.units.hidden = HidesCollectives(problem_.cluster);
+    it->second.blocks.units.contention = OverlapContention(problem_.cluster);
+    AddMessages(plan, it->second);
+  }
+  if (key == without_units) return it->second;
+  Common& common = commons_.emplace(key, it->second).first->second;
+  common.blocks.units = UnitCostsOf(plan);
+  return common;
+}
+
+void PlanCosts::AddMessages(const ParallelPlan& plan, Common& p) const {
   const OpSum arrival = SumOf(plan, ArrivalOps(problem_.With(plan)));
   double messages_s = 0;
   for (const OpDesc& op : arrival.messages) messages_s += times_->Seconds(op, plan);
-  blocks.arrival = {.forward_s = arrival.compute_s + messages_s,
-                    .backward_s = arrival.compute_s + messages_s,
-                    .tp_forward_s = messages_s,
-                    .tp_backward_s = messages_s,
-                    .forward_ops = arrival.ops,
-                    .backward_ops = arrival.ops};
-  blocks.units = UnitCostsOf(plan);
+  p.blocks.arrival = {.forward_s = arrival.compute_s + messages_s,
+                      .backward_s = arrival.compute_s + messages_s,
+                      .tp_forward_s = messages_s,
+                      .tp_backward_s = messages_s,
+                      .forward_ops = arrival.ops,
+                      .backward_ops = arrival.ops};
   if (SplitsDepth(plan)) {
     p.p2p_s = std::max(SecondsOfOps(plan, 0, ActionKind::kSendActivation),
                        SecondsOfOps(plan, 0, ActionKind::kRecvActivation));
   }
   if (RankCount(plan) > 1) p.scalars_s = times_->Seconds(ScalarReduceOp(plan), plan);
   p.scalars_s += engine_.step_s;
-  if (commons_.size() >= kMostCommons) commons_.clear();
-  return commons_.emplace(key, p).first->second;
 }
 
 double PlanCosts::SecondsOfPass(const ParallelPlan& plan) const {
@@ -282,11 +298,12 @@ double PlanCosts::SecondsOfPass(const ParallelPlan& plan) const {
   return (seconds(2 * dims.rows) - seconds(dims.rows)) / 3;
 }
 
-UnitCosts PlanCosts::UnitCostsOf(const ParallelPlan& plan) const {
-  UnitCosts costs;
+const UnitCosts& PlanCosts::UnitCostsOf(const ParallelPlan& plan) {
+  const auto [it, made] = units_.try_emplace({plan.mesh(), StatesOfStages(plan)});
+  UnitCosts& costs = it->second;
+  if (!made) return costs;
   costs.hidden = HidesCollectives(problem_.cluster);
   costs.contention = OverlapContention(problem_.cluster);
-  if (StatesOfStages(plan) == StateOptions()) return costs;
   const RankUnits units = UnitsOf(LocalDimsOf(problem_.With(plan)), problem_.model, plan,
                                   {.first = true, .last = true}, problem_.model.layers);
   const auto times = [&](OpDesc (*op)(const Workload&, const ParallelPlan&, std::int64_t)) {

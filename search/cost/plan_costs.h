@@ -90,8 +90,9 @@ class PlanCosts {
   double SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
   const BlockOps& BlockOpsOf(const ParallelPlan& plan);
   BlockCosts MakeBlocks(const ParallelPlan& plan);  // without costs of the engine and corrections
-  UnitCosts UnitCostsOf(const ParallelPlan& plan) const;
-  double SecondsOfPass(const ParallelPlan& plan) const;  // over the rank's rows of a layer
+  const UnitCosts& UnitCostsOf(const ParallelPlan& plan);
+  void AddMessages(const ParallelPlan& plan, Common& p) const;  // and sums of scalars
+  double SecondsOfPass(const ParallelPlan& plan) const;         // over the rank's rows of a layer
   RankCosts CostsOfRank(const ParallelPlan& plan, const BlockCosts& blocks, std::int64_t pipeline_rank);
 
   Problem problem_;
@@ -125,10 +126,15 @@ class PlanCosts {
   struct CommonKey {  // the same, the ranks of all groups, and messages between stages
     MeshOptions mesh;
     LayerOptions layer;
-    MessageOptions messages;
+    bool scatter_gather;  // overlap changes when messages are paid, not what they cost
     StateOptions states;
-    bool splits_backward;
+    bool shards_gradients, splits_backward;
     bool operator==(const CommonKey&) const = default;
+  };
+  struct UnitsKey {
+    MeshOptions mesh;
+    StateOptions states;  // StatesOfStages
+    bool operator==(const UnitsKey&) const = default;
   };
   struct OnceKey {  // what a rank does once with all its parameters
     MeshOptions mesh;
@@ -142,11 +148,13 @@ class PlanCosts {
   struct KeyHash {
     std::size_t operator()(const BlocksKey& key) const;
     std::size_t operator()(const CommonKey& key) const;
+    std::size_t operator()(const UnitsKey& key) const;
     std::size_t operator()(const OnceKey& key) const;
   };
   absl::node_hash_map<BlocksKey, BlockOps, KeyHash> block_ops_;  // recompute is none
   absl::node_hash_map<BlocksKey, BlockCosts, KeyHash> blocks_;
   absl::node_hash_map<CommonKey, Common, KeyHash> commons_;
+  absl::node_hash_map<UnitsKey, UnitCosts, KeyHash> units_;
   absl::flat_hash_map<OnceKey, OnceCosts, KeyHash> once_costs_;
   PipelineCosts pipeline_;  // of the last plan; reused to avoid allocations
 };
