@@ -57,9 +57,11 @@ MemoryBytes WorstRankMemory(const EngineProfile& engine, const RunView& run) {
   const double logits = static_cast<double>(dims.tokens) * static_cast<double>(dims.vocab);
   MemoryBytes worst;
   for (const RankLoad& load : LargestLoads(run)) {
-    MemoryBytes bytes = memory.Of(load);
-    AddEngineMemory(engine, run.workload.precision, static_cast<double>(memory.UpdatedElements(load)),
-                    load.place.last ? logits : 0, bytes);
+    const RankUnits units = memory.Units(load);
+    MemoryBytes bytes = memory.Of(load, units);
+    AddEngineMemory(engine, run.workload.precision,
+                    static_cast<double>(units.Total() / StateShards(run.plan)), load.place.last ? logits : 0,
+                    bytes);
     if (bytes.Arena() > worst.Arena()) worst = bytes;
   }
   return worst;

@@ -51,7 +51,7 @@ class Collector {
     std::optional<ParallelPlan> largest;  // the plan that does not fit
     std::optional<std::size_t> hint;
     // Overlapped and scattered messages take no less memory than plain ones, so those with the same split
-    // begin where the last alternative with plain messages ended.
+    // begin where the last alternative with plain messages ended, and their deepest recompute takes no less.
     const ParallelPlan* plain = nullptr;
     bool plain_fits = false;
     std::size_t plain_least = 0;
@@ -59,21 +59,20 @@ class Collector {
       const bool after_plain = plain != nullptr && plain->split == open.split;
       if (after_plain && !plain_fits) continue;
       run_.Set(open, values);
-      const std::size_t last = values.size() - 1,
-                        least = run_.LeastThatFits(arena_bytes_, after_plain ? plain_least : 0, hint);
+      const std::size_t last = values.size() - 1;
+      const auto [least, bytes] = run_.LeastThatFits(arena_bytes_, after_plain ? plain_least : 0, hint);
       if (open.split == SplitMode::kEven && last > 0) hint = least;
       if (run_.IsDuplicate(least)) {
         duplicate = true;
         if (alternatives.size() == 1) PassDuplicate(least, values[least]);
         continue;
       }
-      const std::int64_t bytes = run_.Arena(least);
       if (open.messages() == MessageOptions()) {
         plain = &open;
         plain_fits = bytes <= arena_bytes_;
         plain_least = least;
       }
-      const std::int64_t deepest = std::min(bytes, run_.Arena(last));
+      const std::int64_t deepest = after_plain ? bytes : std::min(bytes, run_.Arena(last));
       if (!into_.smallest || deepest < into_.smallest_bytes) {
         into_.smallest = run_.At(deepest < bytes ? last : least);
         into_.smallest_bytes = deepest;
@@ -171,9 +170,7 @@ class Collector {
     const std::span<const PlanChoice> of_a = into_.OthersOf(a), of_b = into_.OthersOf(b);
     return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
                       [&](const PlanChoice& x, const PlanChoice& y) {
-                        ParallelPlan plan = into_.table.Unpack(y.plan);
-                        static_cast<StateOptions&>(plan) = into_.table.Unpack(x.plan).states();
-                        return plan == into_.table.Unpack(x.plan);
+                        return into_.table.DifferInStatesAlone(x.plan.variant, y.plan.variant);
                       });
   }
 

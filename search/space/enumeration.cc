@@ -405,7 +405,6 @@ class SearchSpace::Enumeration {
     }
     const std::span<const RecomputeValue> legal = LegalDepths(split, depths, last_broken);
     if (legal.empty()) return;
-    SetDepth(legal.front());
     alternatives_.push_back({plan_, legal});
   }
 

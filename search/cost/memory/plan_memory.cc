@@ -2,20 +2,22 @@
 
 #include <algorithm>
 
-#include "search/cost/memory/rank_units.h"
 #include "search/ops/memory_sizes.h"
 #include "search/schedule/generators.h"
 
 namespace autocfg {
 
-RankLoad LoadOf(const RunView& run, std::int64_t pipeline_rank) {
-  const std::int64_t microbatches = MicrobatchCount(run.workload, run.plan);
+namespace {
+
+// `in_flight_of`: returns that of a stage.
+template <typename InFlightOfStage>
+RankLoad LoadOf(const RunView& run, std::int64_t pipeline_rank, const InFlightOfStage& in_flight_of) {
   const bool split = SplitsBackward(run.plan);
   RankLoad load{.place = PlaceOf(run.plan, pipeline_rank)};
   for (std::int64_t chunk = 0; chunk < run.plan.virtual_stages; ++chunk) {
     const std::int64_t stage = StageOf(run.plan, pipeline_rank, chunk);
     const std::int64_t count = StageLayerCount(run.model, run.plan, stage);
-    const std::int64_t in_flight = InFlight(run.plan, microbatches, stage);
+    const std::int64_t in_flight = in_flight_of(stage);
     // Where the input of the stage arrives, or a gradient is exchanged, in place of the input of a layer.
     const std::int64_t arrives = !IsFirstStage(stage) || split ? 1 : 0;
     load.layers += count;
@@ -29,8 +31,6 @@ RankLoad LoadOf(const RunView& run, std::int64_t pipeline_rank) {
   }
   return load;
 }
-
-namespace {
 
 // Returns whether each stage of a rank has as many layers as that of the same chunk of the rank before. The
 // plan has an explicit split.
@@ -51,10 +51,29 @@ bool Covers(const RankLoad& a, const RankLoad& b) {
 
 }  // namespace
 
+RankLoad LoadOf(const RunView& run, std::int64_t pipeline_rank) {
+  const std::int64_t microbatches = MicrobatchCount(run.workload, run.plan);
+  return LoadOf(run, pipeline_rank,
+                [&](std::int64_t stage) { return InFlight(run.plan, microbatches, stage); });
+}
+
 std::vector<RankLoad> LargestLoads(const RunView& run) {
+  std::vector<std::int64_t> in_flight;
+  return LargestLoads(run, in_flight);
+}
+
+std::vector<RankLoad> LargestLoads(const RunView& run, std::vector<std::int64_t>& in_flight) {
+  const std::int64_t microbatches = MicrobatchCount(run.workload, run.plan);
+  constexpr std::int64_t kUnknown = -1;
+  if (in_flight.empty()) in_flight.assign(static_cast<std::size_t>(StageCount(run.plan)), kUnknown);
+  const auto in_flight_of = [&](std::int64_t stage) {
+    std::int64_t& known = in_flight[static_cast<std::size_t>(stage)];
+    if (known == kUnknown) known = InFlight(run.plan, microbatches, stage);
+    return known;
+  };
   std::vector<RankLoad> loads;
   const auto consider = [&](std::int64_t rank) {
-    const RankLoad load = LoadOf(run, rank);
+    const RankLoad load = LoadOf(run, rank, in_flight_of);
     if (std::none_of(loads.begin(), loads.end(), [&](const RankLoad& l) { return Covers(l, load); }))
       loads.push_back(load);
   };
@@ -124,10 +143,6 @@ PlanMemory::PlanMemory(const RunView& run)
   if (SplitsBackward(run.plan) && !NormsOutputs(run.model.norm_placement)) workspace_ += hidden_ + message_;
 }
 
-std::int64_t PlanMemory::UpdatedElements(const RankLoad& rank) const {
-  return UnitsOf(s_, model_, plan_, rank.place, rank.layers).Total() / StateShards(plan_);
-}
-
 std::int64_t PlanMemory::OptimizerBytes(const RankUnits& units) const {
   const std::int64_t shards = StateShards(plan_), own = units.Total() / shards;
   const std::int64_t of_layers = units.layer * units.layers / shards;
@@ -152,10 +167,9 @@ std::int64_t PlanMemory::OptimizerBytes(const RankUnits& units) const {
   return bytes + MomentBytes((units.norms + factored) / shards, types_.moments);
 }
 
-MemoryBytes PlanMemory::Of(const RankLoad& rank) const {
+MemoryBytes PlanMemory::Of(const RankLoad& rank, const RankUnits& units) const {
   MemoryBytes bytes;
   bytes.activations = Activations(rank);
-  const RankUnits units = UnitsOf(s_, model_, plan_, rank.place, rank.layers);
   const std::int64_t elements = units.Total(), shards = StateShards(plan_);
   const std::int64_t parts = units.norms + (elements - units.norms) / shards;  // but for the norms
   bytes.parameters = (ShardsParameters(plan_) ? parts : elements) * SizeOf(types_.parameters);

@@ -36,7 +36,9 @@ RankLoad LoadOf(const RunView& run, std::int64_t pipeline_rank);
 
 // Returns the loads of ranks one of which has the largest arena of the plan, and of every plan with the same
 // loads: the other ranks count at most as many of each tensor as one of these with the same parameters. In
-// the order of the ranks.
+// the order of the ranks. `in_flight`: keeps InFlight (search/schedule/generators.h) of stages, which plans
+// share that differ in no option of the pipeline but their split; empty at first.
+std::vector<RankLoad> LargestLoads(const RunView& run, std::vector<std::int64_t>& in_flight);
 std::vector<RankLoad> LargestLoads(const RunView& run);
 
 // The sizes that all ranks of a plan share, computed once. Refers to its arguments. Requires a legal plan
@@ -46,15 +48,17 @@ class PlanMemory {
   explicit PlanMemory(const RunView& run);
 
   // Returns the regions of a rank, without device overhead.
-  MemoryBytes Of(const RankLoad& rank) const;
+  MemoryBytes Of(const RankLoad& rank) const { return Of(rank, Units(rank)); }
+  MemoryBytes Of(const RankLoad& rank, const RankUnits& units) const;  // `units`: Units(rank)
+
+  // Returns the units of a rank. Depends on the mesh, StateShards, the rank's place and its layers alone.
+  RankUnits Units(const RankLoad& rank) const { return UnitsOf(s_, model_, plan_, rank.place, rank.layers); }
 
   // Returns the bytes of the rank's activation slots.
   std::int64_t Activations(const RankLoad& rank) const {
     return rank.hidden * hidden_ + rank.kept * kept_ + rank.messages * message_ + rank.ids * ids_ +
            rank.heads * head_;
   }
-  // Returns how many elements of parameters the rank updates, padding included.
-  std::int64_t UpdatedElements(const RankLoad& rank) const;
   // Returns the bytes that a slot saves with each layer that recomputes.
   std::int64_t RecomputedLayer() const { return kept_; }
   // Returns the bytes of what ops need beside their operands: of all regions but the activations, what alone

@@ -7,51 +7,65 @@
 namespace autocfg {
 namespace {
 
-// The plan without the sizes that a CompactPlan holds itself.
-ParallelPlan VariantOf(ParallelPlan plan) {
-  static_cast<MeshOptions&>(plan) = {};
-  plan.micro_batch = 1;
-  return plan;
-}
-
-CompactPlan Compact(const MeshOptions& mesh, std::int64_t micro_batch, std::int32_t variant) {
-  CompactPlan plan{.micro_batch = static_cast<std::int32_t>(micro_batch), .variant = variant};
-  for (std::size_t i = 0; i < kAxisCount; ++i) plan.mesh[i] = static_cast<std::int32_t>(mesh.*kAxes[i].size);
-  return plan;
+CompactPlan Compact(const ParallelPlan& plan, std::int32_t variant) {
+  CompactPlan compact{.micro_batch = static_cast<std::int32_t>(plan.micro_batch), .variant = variant};
+  for (std::size_t i = 0; i < kAxisCount; ++i)
+    compact.mesh[i] = static_cast<std::int32_t>(plan.*kAxes[i].size);
+  return compact;
 }
 
 }  // namespace
 
-std::size_t PlanTable::VariantHash::operator()(const ParallelPlan& plan) const {
-  return absl::HashOf(plan.virtual_stages, plan.schedule, plan.split_layers, plan.recompute,
-                      plan.recompute_layers, plan.attention, plan.scatter_gather, plan.sequence_parallel,
-                      plan.zero_stage, plan.dp_shard, plan.tp_overlap, plan.grad_overlap, plan.param_overlap,
-                      plan.p2p_overlap);
+PlanTable::Others::Others(const ParallelPlan& plan)
+    : LayerOptions(plan), MessageOptions(plan), StateOptions(plan) {
+  micro_batch = 1;
 }
 
-std::size_t PlanTable::BytesOf(const ParallelPlan& variant) {
-  // A node, its places in both containers (which keep up to as many free), and the split.
-  return sizeof(std::pair<const ParallelPlan, std::int32_t>) + 4 * sizeof(void*) +
-         variant.split_layers.size() * sizeof(variant.split_layers[0]);
+std::size_t PlanTable::GroupHash::operator()(const StageOptions& stage) const {
+  return absl::HashOf(stage.virtual_stages, stage.schedule, stage.split_layers, stage.recompute_layers);
+}
+
+std::size_t PlanTable::GroupHash::operator()(const Others& others) const {
+  return absl::HashOf(others.recompute, others.attention, others.sequence_parallel, others.tp_overlap,
+                      others.p2p_overlap, others.scatter_gather, others.zero_stage, others.dp_shard,
+                      others.grad_overlap, others.param_overlap);
+}
+
+template <typename T>
+std::int32_t PlanTable::Intern(const T& value, std::size_t extra_bytes, Interned<T>& into) {
+  const auto [it, made] = into.index.try_emplace(value, static_cast<std::int32_t>(into.values.size()));
+  if (made) {
+    into.values.push_back(&it->first);
+    // A node, and its places in both containers, which keep up to as many free.
+    bytes_ += sizeof(std::pair<const T, std::int32_t>) + 4 * sizeof(void*) + extra_bytes;
+  }
+  return it->second;
 }
 
 CompactPlan PlanTable::Pack(const ParallelPlan& plan) {
-  const auto [it, made] = index_.try_emplace(VariantOf(plan), static_cast<std::int32_t>(variants_.size()));
+  const std::size_t split_bytes = plan.split_layers.size() * sizeof(plan.split_layers[0]);
+  const Variant variant{Intern(plan.stage(), split_bytes, stages_), Intern(Others(plan), 0, others_)};
+  const auto [it, made] = index_.try_emplace(variant, static_cast<std::int32_t>(variants_.size()));
   if (made) {
-    variants_.push_back(&it->first);
-    bytes_ += BytesOf(it->first);
+    variants_.push_back(variant);
+    bytes_ += 2 * (sizeof(std::pair<const Variant, std::int32_t>) + sizeof(Variant));
   }
-  return Compact(plan, plan.micro_batch, it->second);
+  return Compact(plan, it->second);
 }
 
 std::optional<CompactPlan> PlanTable::Find(const ParallelPlan& plan) const {
-  const auto it = index_.find(VariantOf(plan));
-  if (it == index_.end()) return std::nullopt;
-  return Compact(plan, plan.micro_batch, it->second);
+  const auto stage = stages_.index.find(plan.stage());
+  const auto others = others_.index.find(Others(plan));
+  if (stage == stages_.index.end() || others == others_.index.end()) return std::nullopt;
+  const auto variant = index_.find({stage->second, others->second});
+  if (variant == index_.end()) return std::nullopt;
+  return Compact(plan, variant->second);
 }
 
 ParallelPlan PlanTable::Unpack(const CompactPlan& packed) const {
-  ParallelPlan plan = *variants_[static_cast<std::size_t>(packed.variant)];
+  const Variant& variant = variants_[static_cast<std::size_t>(packed.variant)];
+  const Others& others = OthersOf(packed.variant);
+  ParallelPlan plan({}, others, *stages_.values[static_cast<std::size_t>(variant.stage)], others, others);
   for (std::size_t i = 0; i < kAxisCount; ++i) plan.*kAxes[i].size = packed.mesh[i];
   plan.micro_batch = packed.micro_batch;
   return plan;

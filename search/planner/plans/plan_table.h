@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
 #include "search/plan/parallel_plan.h"
 
@@ -21,8 +23,8 @@ struct CompactPlan {
   bool operator==(const CompactPlan&) const = default;
 };
 
-// Packs plans and unpacks them again. Each distinct combination of options other than the sizes above is
-// stored once, whole, so that no option can be left out.
+// Packs plans and unpacks them again. Each distinct stage group, and each distinct combination of the groups
+// that are left, is stored once, whole, so that no option can be left out.
 class PlanTable {
  public:
   PlanTable() = default;
@@ -35,24 +37,57 @@ class PlanTable {
 
   ParallelPlan Unpack(const CompactPlan& plan) const;
   std::size_t variants() const { return variants_.size(); }
-  // Returns a plan with the variant; its sizes are 1.
-  const ParallelPlan& Variant(std::int32_t variant) const {
-    return *variants_[static_cast<std::size_t>(variant)];
-  }
-  static std::size_t BytesOf(const ParallelPlan& variant);  // that a table keeps for it
+  // Returns whether two variants differ at most in one group: in states, or in messages.
+  bool DifferInStatesAlone(std::int32_t a, std::int32_t b) const { return DifferIn<StateOptions>(a, b); }
+  bool DifferInMessagesAlone(std::int32_t a, std::int32_t b) const { return DifferIn<MessageOptions>(a, b); }
+  const MessageOptions& Messages(std::int32_t variant) const { return OthersOf(variant); }
   std::size_t Bytes() const { return bytes_; }  // the memory of the table, without the allocator's own
 
  private:
-  // Hashes the options that differ most often; equality compares all of them.
-  struct VariantHash {
-    std::size_t operator()(const ParallelPlan& plan) const;
+  // All options but sizes and those of StageOptions. `micro_batch` is 1.
+  struct Others : LayerOptions, MessageOptions, StateOptions {
+    explicit Others(const ParallelPlan& plan);
+    bool operator==(const Others&) const = default;
   };
+  // Places in the lists below.
+  struct Variant {
+    std::int32_t stage = 0, others = 0;
+    bool operator==(const Variant&) const = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const Variant& variant) {
+      return H::combine(std::move(h), variant.stage, variant.others);
+    }
+  };
+  // Hash the options that differ most often; equality compares all of them.
+  struct GroupHash {
+    std::size_t operator()(const StageOptions& stage) const;
+    std::size_t operator()(const Others& others) const;
+  };
+  // The places of distinct values, which are kept here alone: a split may have a hundred thousand stages.
+  template <typename T>
+  struct Interned {
+    absl::node_hash_map<T, std::int32_t, GroupHash> index;
+    std::vector<const T*> values;  // they point into `index`
+  };
+  const Others& OthersOf(std::int32_t variant) const {
+    return *others_.values[static_cast<std::size_t>(variants_[static_cast<std::size_t>(variant)].others)];
+  }
+  template <typename Group>
+  bool DifferIn(std::int32_t a, std::int32_t b) const {
+    if (variants_[static_cast<std::size_t>(a)].stage != variants_[static_cast<std::size_t>(b)].stage)
+      return false;
+    Others others = OthersOf(a);
+    static_cast<Group&>(others) = OthersOf(b);
+    return others == OthersOf(b);
+  }
+  template <typename T>
+  std::int32_t Intern(const T& value, std::size_t extra_bytes, Interned<T>& into);
 
   std::size_t bytes_ = 0;
-  // Variants, with sizes of 1, and their indices. A variant may hold the layers of a
-  // hundred thousand stages, so it is kept here alone.
-  absl::node_hash_map<ParallelPlan, std::int32_t, VariantHash> index_;
-  std::vector<const ParallelPlan*> variants_;  // by index; they point into `index_`
+  Interned<StageOptions> stages_;
+  Interned<Others> others_;
+  absl::flat_hash_map<Variant, std::int32_t> index_;
+  std::vector<Variant> variants_;
 };
 
 }  // namespace autocfg

@@ -4,7 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "absl/hash/hash.h"
 #include "search/cost/engine_costs.h"
 #include "search/cost/split.h"
 #include "search/plan/model_stages.h"
@@ -19,78 +18,131 @@ std::uint32_t Kibibytes(std::int64_t bytes) {
 ResolvedRun::ResolvedRun(const SearchSpace& space, CostModel& costs)
     : space_(space), costs_(costs), engine_needs_memory_(NeedsMemory(costs.cluster().engine)) {}
 
-// Hash the options that differ most often; equality compares all of them.
-std::size_t ResolvedRun::KeyHash::operator()(const LayerKey& key) const {
-  return absl::HashOf(key.layer.attention, key.layer.sequence_parallel, key.layer.tp_overlap,
-                      key.scatter_gather);
+void ResolvedRun::AutoSplit::Clear() {
+  for (std::vector<RankLoad>& of_ranks : loads) of_ranks.clear();
+  for (auto& by_scattering : op_bytes) {
+    for (std::vector<RankBytes>& bytes : by_scattering) bytes.clear();
+  }
 }
-std::size_t ResolvedRun::KeyHash::operator()(const StatesKey& key) const {
-  const auto& [states, messages, sequence_parallel] = key;
-  return absl::HashOf(states.zero_stage, states.dp_shard, states.grad_overlap, states.param_overlap,
-                      messages.p2p_overlap, messages.scatter_gather, sequence_parallel);
+
+void ResolvedRun::LayerRun::Clear() {
+  for (auto& by_scattering : modes) {
+    for (std::array<Mode, kRecomputeCount>& by_mode : by_scattering) {
+      for (Mode& mode : by_mode) {
+        mode.memory.reset();
+        mode.even.clear();
+      }
+    }
+  }
+  ClearSplits();
+}
+
+void ResolvedRun::LayerRun::ClearSplits() {
+  splits.Clear();
+  for (std::vector<AutoSplit*>& by_layers : by_depth) by_layers.clear();
+  least_that_fits = 0;
+}
+
+void ResolvedRun::StatesRun::Clear() {
+  for (auto& by_scattering : fixed) {
+    for (std::vector<RankBytes>& bytes : by_scattering) bytes.clear();
+  }
 }
 
 void ResolvedRun::Set(const ParallelPlan& run, std::span<const SearchSpace::RecomputeValue> values) {
   values_ = values;
-  plan_ = run;
-  for (std::vector<EvenBytes>& bytes : even_bytes_) bytes.clear();
-  if (const StageOptions layout{.virtual_stages = run.virtual_stages, .schedule = run.schedule};
-      run.mesh() != mesh_ || run.micro_batch != micro_batch_ || layout != layout_) {
+  const bool same_mesh = run.mesh() == mesh_;
+  const StageOptions layout{.virtual_stages = run.virtual_stages, .schedule = run.schedule};
+  const bool same_layout = same_mesh && run.micro_batch == micro_batch_ && layout == layout_;
+  if (!same_mesh) units_.clear();
+  if (!same_layout) {
+    // The memory of long splits is returned.
+    constexpr std::int64_t kMostKeptStages = 256;
+    if (mesh_.pp * layout_.virtual_stages > kMostKeptStages) layers_ = {};
     mesh_ = run.mesh();
     micro_batch_ = run.micro_batch;
     layout_ = layout;
-    auto_runs_.clear();
-    memories_.clear();
-    fixed_of_.clear();
+    layers_.Clear();
+    all_states_.Clear();
     for (std::vector<RankLoad>& loads : even_) loads.clear();
+    for (std::vector<std::int64_t>& in_flight : in_flight_) in_flight.clear();
   }
-  LayerKey key{run.layer(), run.scatter_gather};
-  key.layer.recompute = Recompute::kNone;
-  memory_ = &memories_[key];
-  fixed_ = &fixed_of_[{run.states(), run.messages(), run.sequence_parallel}];
-  auto_ = nullptr;
-  if (run.split != SplitMode::kAuto) return;
-  key.scatter_gather = false;
-  auto_ = &auto_runs_[key];
-  if (std::equal(values.begin(), values.end(), auto_->values.begin(), auto_->values.end())) return;
-  auto_->values.assign(values.begin(), values.end());
-  auto_->splits.assign(values.size(), {});
-  auto_->least_that_fits = 0;
+  LayerOptions layer = run.layer();
+  layer.recompute = Recompute::kNone;
+  if (!same_layout || layer != layer_->layer) {
+    layer_ = layers_.Find([&](const LayerRun& known) { return known.layer == layer; });
+    if (layer_ == nullptr) {
+      layer_ = &layers_.Add();
+      layer_->layer = layer;
+    }
+  }
+  const auto has_states = [&](const StatesRun& known) {
+    return known.states == run.states() && known.sequence_parallel == run.sequence_parallel;
+  };
+  if (!same_layout || !has_states(*states_)) {
+    states_ = all_states_.Find(has_states);
+    if (states_ == nullptr) {
+      states_ = &all_states_.Add();
+      states_->states = run.states();
+      states_->sequence_parallel = run.sequence_parallel;
+    }
+  }
+  plan_ = run;
+  auto_ = run.split == SplitMode::kAuto;
+  if (!auto_ || (values.front() == layer_->first && values.back() == layer_->last)) return;
+  layer_->first = values.front();
+  layer_->last = values.back();
+  layer_->ClearSplits();
 }
 
 ResolvedRun::AutoSplit& ResolvedRun::SplitOf(std::size_t i) {
-  AutoSplit& split = auto_->splits[i];
-  if (split.made) return split;
-  split.made = true;
-  plan_.recompute = values_[i].mode;
-  plan_.recompute_layers = values_[i].layers;
+  const SearchSpace::RecomputeValue& depth = values_[i];
+  std::vector<AutoSplit*>& by_layers = layer_->by_depth[static_cast<std::size_t>(depth.mode)];
+  const auto layers = static_cast<std::size_t>(depth.layers);
+  if (by_layers.size() <= layers) by_layers.resize(layers + 1);
+  if (by_layers[layers] != nullptr) return *by_layers[layers];
+  AutoSplit& split = layer_->splits.Add();
+  by_layers[layers] = &split;
+  plan_.recompute = depth.mode;
+  plan_.recompute_layers = depth.layers;
   resolved_ = plan_;
   static_cast<StageOptions&>(resolved_) = split.stage = BalancedStages(costs_, plan_);
   split.held = space_.HoldsSplit(resolved_);
   return split;
 }
 
-std::size_t ResolvedRun::LeastThatFits(std::int64_t arena_bytes, std::size_t from,
-                                       std::optional<std::size_t> hint) {
-  const auto fits = [&](std::size_t i) { return Arena(i) <= arena_bytes; };
+ResolvedRun::Sized ResolvedRun::LeastThatFits(std::int64_t arena_bytes, std::size_t from,
+                                              std::optional<std::size_t> hint) {
+  const auto at = [&](std::size_t i) { return Sized{i, Arena(i)}; };
+  const auto fits = [&](const Sized& plan) { return plan.bytes <= arena_bytes; };
   const std::size_t last = values_.size() - 1;
-  if (auto_ != nullptr && IsTooLarge(arena_bytes)) return last;
-  if (from >= last || fits(from)) return from;
-  if (auto_ == nullptr) {
+  if (auto_ && IsTooLarge(arena_bytes)) return at(last);
+  if (const Sized first = at(from); from >= last || fits(first)) return first;
+  if (!auto_) {
     // From the first full:K on, each layer changes the memory by as much.
-    if (from == 0 && fits(1)) return 1;
-    if (!fits(last)) return last;
-    std::size_t least = last;
-    for (std::size_t too_little = std::max<std::size_t>(from, 1); least - too_little > 1;) {
-      const std::size_t middle = too_little + (least - too_little) / 2;
-      (fits(middle) ? least : too_little) = middle;
+    if (from == 0) {
+      if (const Sized second = at(1); fits(second)) return second;
+    }
+    Sized least = at(last);
+    if (!fits(least)) return least;
+    for (std::size_t too_little = std::max<std::size_t>(from, 1); least.index - too_little > 1;) {
+      const Sized middle = at(too_little + (least.index - too_little) / 2);
+      if (fits(middle)) {
+        least = middle;
+      } else {
+        too_little = middle.index;
+      }
     }
     return least;
   }
-  std::size_t& least = auto_->least_that_fits;
-  least = std::clamp(hint.value_or(least), from + 1, last);
-  while (least < last && !fits(least)) ++least;
-  while (least > from + 1 && fits(least - 1)) --least;
+  Sized least = at(std::clamp(hint.value_or(layer_->least_that_fits), from + 1, last));
+  while (least.index < last && !fits(least)) least = at(least.index + 1);
+  while (least.index > from + 1) {
+    const Sized before = at(least.index - 1);
+    if (!fits(before)) break;
+    least = before;
+  }
+  layer_->least_that_fits = least.index;
   return least;
 }
 
@@ -111,7 +163,7 @@ bool ResolvedRun::IsTooLarge(std::int64_t arena_bytes) {
                 .in_flight = stages};
   const auto is_too_large = [&](RankPlace place) {
     load.place = place;
-    return FixedBytes(load) + memory.OpWorkspace() + memory.Activations(load) > arena_bytes;
+    return FixedBytes(place, layers) + memory.OpWorkspace() + memory.Activations(load) > arena_bytes;
   };
   return is_too_large({.first = true}) && is_too_large({.last = true}) && (plan_.pp == 2 || is_too_large({}));
 }
@@ -119,7 +171,7 @@ bool ResolvedRun::IsTooLarge(std::int64_t arena_bytes) {
 const ParallelPlan& ResolvedRun::At(std::size_t i) {
   plan_.recompute = values_[i].mode;
   plan_.recompute_layers = values_[i].layers;
-  if (auto_ == nullptr) {
+  if (!auto_) {
     resolved_ = ResolveSplit(costs_, plan_);
   } else {
     resolved_ = plan_;
@@ -131,39 +183,55 @@ const ParallelPlan& ResolvedRun::At(std::size_t i) {
 std::int64_t ResolvedRun::Arena(std::size_t i) {
   if (engine_needs_memory_) return costs_.ArenaOf(At(i)).Arena();
   const SearchSpace::RecomputeValue& value = values_[i];
-  const PlanMemory& memory = MemoryOf(value.mode);
   const std::size_t overlaps = OverlapsMessages(plan_) ? 1 : 0;
-  const ModelSpec& model = costs_.model();
-  std::int64_t worst = 0;
-  const auto consider = [&](const RankLoad& load, std::int64_t activations) {
-    worst = std::max(worst, FixedBytes(load) + memory.OpWorkspace() + activations);
-  };
-  if (plan_.split == SplitMode::kEven) {
-    std::vector<EvenBytes>& ranks = even_bytes_[static_cast<std::size_t>(value.mode)];
-    if (ranks.empty()) {
-      std::vector<RankLoad>& loads = even_[overlaps];
-      plan_.recompute = Recompute::kNone;
-      if (loads.empty()) loads = LargestLoads(costs_.problem().With(plan_));
-      for (const RankLoad& load : loads) {
-        ranks.push_back({FixedBytes(load) + memory.OpWorkspace() + memory.Activations(load),
-                         load.in_flight * memory.RecomputedLayer()});
-      }
+  std::vector<RankBytes> made;
+  const auto add = [&](const std::vector<RankLoad>& loads, std::vector<RankBytes>& op_bytes) {
+    const PlanMemory& memory = MemoryOf(value.mode);
+    for (const RankLoad& load : loads) {
+      op_bytes.push_back({load.place, load.layers, memory.OpWorkspace() + memory.Activations(load),
+                          load.in_flight * memory.RecomputedLayer()});
     }
+  };
+  const std::vector<RankBytes>* ranks = &made;
+  std::int64_t recomputed = 0;
+  if (plan_.split == SplitMode::kEven) {
+    std::vector<RankLoad>& loads = even_[overlaps];
+    if (loads.empty()) {
+      plan_.recompute = Recompute::kNone;
+      loads = LoadsOf(plan_);
+    }
+    std::vector<RankBytes>& even = ModeOf(value.mode).even;
+    if (even.empty()) add(loads, even);
     plan_.recompute = value.mode;
     plan_.recompute_layers = value.layers;
-    const std::int64_t recomputed = FullyRecomputedLayers(plan_, model.layers / StageCount(plan_));
-    for (const EvenBytes& rank : ranks) worst = std::max(worst, rank.all - recomputed * rank.saved);
-    return worst;
+    recomputed = FullyRecomputedLayers(plan_, costs_.model().layers / StageCount(plan_));
+    ranks = &even;
+  } else if (auto_) {
+    AutoSplit& split = SplitOf(i);
+    if (split.loads[overlaps].empty()) split.loads[overlaps] = LoadsOf(At(i));
+    std::vector<RankBytes>& op_bytes = Of(split.op_bytes);
+    if (op_bytes.empty()) add(split.loads[overlaps], op_bytes);
+    ranks = &op_bytes;
+  } else {
+    add(LoadsOf(At(i)), made);
   }
-  std::vector<RankLoad> made;
-  std::vector<RankLoad>& loads = auto_ == nullptr ? made : auto_->splits[i].loads[overlaps];
-  if (loads.empty()) loads = LargestLoads(costs_.problem().With(At(i)));
-  for (const RankLoad& load : loads) consider(load, memory.Activations(load));
+  std::int64_t worst = 0;
+  for (const RankBytes& rank : *ranks) {
+    worst = std::max(worst, FixedBytes(rank.place, rank.layers) + rank.bytes - recomputed * rank.saved);
+  }
   return worst;
 }
 
+std::vector<RankLoad> ResolvedRun::LoadsOf(const ParallelPlan& plan) {
+  return LargestLoads(costs_.problem().With(plan), in_flight_[OverlapsMessages(plan) ? 1 : 0]);
+}
+
+ResolvedRun::LayerRun::Mode& ResolvedRun::ModeOf(Recompute mode) {
+  return Of(layer_->modes)[static_cast<std::size_t>(mode)];
+}
+
 const PlanMemory& ResolvedRun::MemoryOf(Recompute mode) {
-  std::optional<PlanMemory>& memory = (*memory_)[static_cast<std::size_t>(mode)];
+  std::optional<PlanMemory>& memory = ModeOf(mode).memory;
   if (!memory) {
     plan_.recompute = mode;
     memory.emplace(costs_.problem().With(plan_));
@@ -171,18 +239,24 @@ const PlanMemory& ResolvedRun::MemoryOf(Recompute mode) {
   return *memory;
 }
 
-std::int64_t ResolvedRun::FixedBytes(const RankLoad& load) {
-  for (const Fixed& known : *fixed_) {
-    if (known.place.first == load.place.first && known.place.last == load.place.last &&
-        known.layers == load.layers) {
-      return known.bytes;
-    }
-  }
-  const auto made = [](const std::optional<PlanMemory>& memory) { return memory.has_value(); };
-  const PlanMemory& memory = **std::find_if(memory_->begin(), memory_->end(), made);
-  const std::int64_t bytes = memory.Of(load).Arena() - memory.Activations(load) - memory.OpWorkspace();
-  fixed_->push_back({load.place, load.layers, bytes});
-  return bytes;
+std::int64_t ResolvedRun::FixedBytes(RankPlace place, std::int64_t layers) {
+  const auto is_of = [&](const auto& known) {
+    return known.place.first == place.first && known.place.last == place.last && known.layers == layers;
+  };
+  std::vector<RankBytes>& fixed = Of(states_->fixed);
+  if (const auto known = std::find_if(fixed.begin(), fixed.end(), is_of); known != fixed.end())
+    return known->bytes;
+  const auto& modes = Of(layer_->modes);
+  const PlanMemory& memory = *std::find_if(modes.begin(), modes.end(), [](const auto& mode) {
+                                return mode.memory.has_value();
+                              })->memory;
+  const std::int64_t shards = StateShards(plan_);
+  auto units = std::find_if(units_.begin(), units_.end(),
+                            [&](const KnownUnits& known) { return known.shards == shards && is_of(known); });
+  const RankLoad empty{.place = place, .layers = layers};
+  if (units == units_.end()) units = units_.insert(units, {shards, place, layers, memory.Units(empty)});
+  fixed.push_back({place, layers, memory.Of(empty, units->units).Arena() - memory.OpWorkspace()});
+  return fixed.back().bytes;
 }
 
 }  // namespace autocfg

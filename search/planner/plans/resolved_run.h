@@ -6,13 +6,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "search/cost/cost_model.h"
 #include "search/cost/memory/plan_memory.h"
+#include "search/cost/memory/rank_units.h"
 #include "search/plan/parallel_plan.h"
 #include "search/space/search_space.h"
 
@@ -32,10 +33,10 @@ class ResolvedRun {
   void Set(const ParallelPlan& run, std::span<const SearchSpace::RecomputeValue> values);
 
   // Returns whether all plans of the run have one split.
-  bool HasOneSplit() const { return auto_ == nullptr; }
+  bool HasOneSplit() const { return !auto_; }
 
   // Returns whether split=auto gives the i-th plan a split that the space has anyway.
-  bool IsDuplicate(std::size_t i) { return auto_ != nullptr && SplitOf(i).held; }
+  bool IsDuplicate(std::size_t i) { return auto_ && SplitOf(i).held; }
 
   // Returns ResolveSplit of the i-th plan, until the next call. Stages are balanced by their times without
   // messages between them and without what a rank does once in a step, so that plans which differ in these
@@ -45,84 +46,118 @@ class ResolvedRun {
   // Returns the bytes of the arena of the plan's worst rank: CostModel::ArenaOf(At(i)).
   std::int64_t Arena(std::size_t i);
 
+  // A plan of the run, and the bytes of its arena.
+  struct Sized {
+    std::size_t index = 0;
+    std::int64_t bytes = 0;
+  };
   // Returns the first plan whose arena takes at most so many bytes; the last one if none does. More recompute
   // takes less memory; under split=auto, a rank that gets a layer more may be an exception. There, begins at
   // `hint`, or at the answer for a plan with the same splits. `from`: those before it are known not to fit.
-  std::size_t LeastThatFits(std::int64_t arena_bytes, std::size_t from = 0,
-                            std::optional<std::size_t> hint = {});
+  Sized LeastThatFits(std::int64_t arena_bytes, std::size_t from = 0, std::optional<std::size_t> hint = {});
 
  private:
-  // What depends on whether messages overlap.
-  using Loads = std::array<std::vector<RankLoad>, 2>;
-  // All made when first needed.
-  struct AutoSplit {
-    bool made = false;
-    StageOptions stage;
-    bool held = false;  // by the space
-    Loads loads;
-  };
-  // The splits of all plans that differ in messages and states alone.
-  struct AutoRun {
-    std::vector<SearchSpace::RecomputeValue> values;
-    std::vector<AutoSplit> splits;
-    std::size_t least_that_fits = 0;  // of the last plan
-  };
-  using Memories = std::array<std::optional<PlanMemory>, kRecomputeCount>;  // by mode
-  // Bytes of a rank besides what ops keep and work in.
-  struct Fixed {
+  // Bytes of a rank. All members but the first two are made when first needed.
+  struct RankBytes {
     RankPlace place;
     std::int64_t layers = 0;
     std::int64_t bytes = 0;
+    std::int64_t saved = 0;  // by each recomputed layer of a stage
   };
+  // By whether messages overlap and whether they are scattered.
+  template <typename T>
+  using ByMessages = std::array<std::array<T, 2>, 2>;
+  // What plans of a layout share is made anew for each layout, in the memory of the last one.
+  template <typename T>
+  class Reused {
+   public:
+    T& Add() {
+      if (size_ == all_.size()) all_.emplace_back();
+      all_[size_].Clear();
+      return all_[size_++];
+    }
+    void Clear() { size_ = 0; }
+    template <typename Is>
+    T* Find(const Is& is) {
+      for (std::size_t i = 0; i < size_; ++i) {
+        if (is(all_[i])) return &all_[i];
+      }
+      return nullptr;
+    }
 
-  // What the sizes of tensors depend on in a layout: all layer options but recompute.
-  struct LayerKey {
-    LayerOptions layer;
-    bool scatter_gather = false;
-    bool operator==(const LayerKey&) const = default;
+   private:
+    std::deque<T> all_;
+    std::size_t size_ = 0;
   };
-  // What fixed bytes depend on in a layout.
-  struct StatesKey {
+  struct AutoSplit {
+    StageOptions stage;
+    bool held = false;                            // by the space
+    std::array<std::vector<RankLoad>, 2> loads;   // by whether messages overlap
+    ByMessages<std::vector<RankBytes>> op_bytes;  // what ops keep and work in
+    void Clear();
+  };
+  // What plans share that have the same layer options but recompute.
+  struct LayerRun {
+    struct Mode {
+      std::optional<PlanMemory> memory;
+      std::vector<RankBytes> even;  // what ops keep without recomputation and work in; of an even split
+    };
+    LayerOptions layer;  // without recomputation
+    ByMessages<std::array<Mode, kRecomputeCount>> modes;
+    // Of plans with split=auto and the depths from `first` to `last`.
+    SearchSpace::RecomputeValue first, last;
+    Reused<AutoSplit> splits;
+    std::array<std::vector<AutoSplit*>, kRecomputeCount> by_depth;  // by mode, then layers; null: not made
+    std::size_t least_that_fits = 0;                                // of the last plan
+    void ClearSplits();
+    void Clear();
+  };
+  // What plans with the same states share: bytes of a rank besides what ops keep and work in.
+  struct StatesRun {
     StateOptions states;
-    MessageOptions messages;
     bool sequence_parallel = false;
-    bool operator==(const StatesKey&) const = default;
+    ByMessages<std::vector<RankBytes>> fixed;
+    void Clear();
   };
-  struct KeyHash {
-    std::size_t operator()(const LayerKey& key) const;
-    std::size_t operator()(const StatesKey& key) const;
-  };
-
-  // Of a rank with an even split: without recomputation, and what each recomputed layer of a stage saves.
-  struct EvenBytes {
-    std::int64_t all = 0, saved = 0;
+  // The units of ranks, which plans of a mesh share.
+  struct KnownUnits {
+    std::int64_t shards = 1;
+    RankPlace place;
+    std::int64_t layers = 0;
+    RankUnits units;
   };
 
   AutoSplit& SplitOf(std::size_t i);  // of the i-th plan, with split=auto
   // Returns true only if no plan of the run fits, whatever the splits are; computes none of these.
   bool IsTooLarge(std::int64_t arena_bytes);
+  LayerRun::Mode& ModeOf(Recompute mode);
   const PlanMemory& MemoryOf(Recompute mode);
-  std::int64_t FixedBytes(const RankLoad& load);
+  std::vector<RankLoad> LoadsOf(const ParallelPlan& plan);  // a plan of the layout
+  std::int64_t FixedBytes(RankPlace place, std::int64_t layers);
+  template <typename T>
+  T& Of(ByMessages<T>& by_messages) const {
+    return by_messages[plan_.p2p_overlap ? 1 : 0][plan_.scatter_gather ? 1 : 0];
+  }
 
   const SearchSpace& space_;
   CostModel& costs_;
   const bool engine_needs_memory_;
   std::span<const SearchSpace::RecomputeValue> values_;
-  ParallelPlan plan_;                    // the run at hand, with the recompute of the plan at hand
-  ParallelPlan resolved_;                // see At
-  AutoRun* auto_ = nullptr;              // of a run with split=auto
-  Memories* memory_ = nullptr;           // of the run
-  std::vector<Fixed>* fixed_ = nullptr;  // of the run
-  std::array<std::vector<EvenBytes>, kRecomputeCount>
-      even_bytes_;  // of the run, by mode; if its split is even
+  ParallelPlan plan_;            // the run at hand, with the recompute of the plan at hand
+  ParallelPlan resolved_;        // see At
+  bool auto_ = false;            // whether its split is balanced
+  LayerRun* layer_ = nullptr;    // of the run
+  StatesRun* states_ = nullptr;  // of the run
   // Of the layout at hand.
   MeshOptions mesh_{.tp = 0};
   StageOptions layout_;
   std::int64_t micro_batch_ = 0;
-  absl::flat_hash_map<LayerKey, AutoRun, KeyHash> auto_runs_;  // plain messages
-  absl::flat_hash_map<LayerKey, Memories, KeyHash> memories_;
-  absl::flat_hash_map<StatesKey, std::vector<Fixed>, KeyHash> fixed_of_;
-  Loads even_;  // without recomputation
+  Reused<LayerRun> layers_;
+  Reused<StatesRun> all_states_;
+  // By whether messages overlap.
+  std::array<std::vector<std::int64_t>, 2> in_flight_;
+  std::array<std::vector<RankLoad>, 2> even_;  // without recomputation
+  std::vector<KnownUnits> units_;              // of the mesh at hand
 };
 
 // The plans that differ from one of a space in that they recompute more (SearchSpace::DeeperThan), from the
