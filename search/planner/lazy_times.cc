@@ -1,12 +1,13 @@
 #include "search/planner/lazy_times.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <queue>
+#include <tuple>
 
 #include "search/planner/pareto_front.h"
 #include "search/planner/plans/resolved_run.h"
@@ -71,9 +72,24 @@ double TakeFastestChoice(CostModel& costs, FeasiblePlans& feasible, std::size_t 
 
 double SecondsAtLeast(CostModel& costs, const FeasiblePlans& feasible, std::size_t i) {
   const FeasiblePlan& plan = feasible.plans[i];
-  double least_s = costs.SecondsAtLeast(feasible.table.Unpack(plan.choice.plan));
-  for (const PlanChoice& other : feasible.OthersOf(plan))
-    least_s = std::min(least_s, costs.SecondsAtLeast(feasible.table.Unpack(other.plan)));
+  const std::span<const PlanChoice> others = feasible.OthersOf(plan);
+  const PlanTable& table = feasible.table;
+  // Messages that overlap do not make the bound larger.
+  const auto has_overlapped = [&](std::int32_t variant) {
+    const MessageOptions& messages = table.Messages(variant);
+    return !messages.p2p_overlap && std::any_of(others.begin(), others.end(), [&](const PlanChoice& other) {
+      const MessageOptions& of_other = table.Messages(other.plan.variant);
+      return of_other.p2p_overlap && of_other.scatter_gather == messages.scatter_gather &&
+             table.DifferInMessagesAlone(variant, other.plan.variant);
+    });
+  };
+  double least_s = std::numeric_limits<double>::infinity();
+  const auto consider = [&](const PlanChoice& choice) {
+    if (!has_overlapped(choice.plan.variant))
+      least_s = std::min(least_s, costs.SecondsAtLeast(table.Unpack(choice.plan)));
+  };
+  consider(plan.choice);
+  for (const PlanChoice& other : others) consider(other);
   return least_s;
 }
 
@@ -165,103 +181,180 @@ std::vector<TimedPlan> LazyTimes::Fastest(CostModel& costs, FeasiblePlans& feasi
   return fastest;
 }
 
+namespace {
+
+// Finds the front by a sweep in the order of time: what may be fastest comes first, so whatever takes as much
+// memory as the last point of the front is beaten. A candidate begins with a bound that costs nothing. Each
+// time that it comes first it gets a closer one, and goes back, until its time is known. So only those are
+// timed that are on the front, or nearly.
+class FrontSweep {
+ public:
+  FrontSweep(const LazyTimes& times, CostModel& costs, FeasiblePlans& feasible, const SearchSpace& space)
+      : times_(times), costs_(costs), feasible_(feasible), deeper_(costs, space) {}
+
+  // Returns false once `goes_on` does, which is asked before the times of a few plans are computed.
+  bool Run(const std::function<bool()>& goes_on) {
+    std::vector<std::uint32_t> plans(feasible_.plans.size());
+    std::iota(plans.begin(), plans.end(), std::uint32_t{0});
+    std::sort(plans.begin(), plans.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return std::pair(feasible_.plans[a].seconds, a) < std::pair(feasible_.plans[b].seconds, b);
+    });
+    std::size_t next = 0;
+    for (std::size_t looked = 0; next < plans.size() || !queue_.empty();) {
+      Candidate first;
+      if (next < plans.size()) first = WholePlan(plans[next]);
+      if (next < plans.size() && (queue_.empty() || queue_.top() > first)) {
+        ++next;
+      } else {
+        first = queue_.top();
+        queue_.pop();
+      }
+      if (front_.Beats(first.seconds, first.least_kib)) continue;
+      constexpr std::size_t kCandidatesPerLook = 4;
+      if (looked++ % kCandidatesPerLook == 0 && !goes_on()) return false;
+      Advance(first);
+    }
+    return true;
+  }
+
+ private:
+  enum class Kind : std::uint8_t {
+    kPlan,    // a plan with all its choices, and what recomputes more than these
+    kChoice,  // one of them
+    kDeeper,  // plans that recompute more than a choice: DeeperPlans [begin, end)
+  };
+  enum class Known : std::uint8_t { kNothing, kBound, kClosedForm, kTime };
+  struct Candidate {
+    double seconds = 0;           // a lower bound, or the time
+    double factor = 1;            // of estimates
+    std::uint32_t least_kib = 0;  // that one of its plans takes
+    std::uint32_t plan = 0;
+    std::uint32_t choice = 0;  // 0: the plan's choice, then the others
+    std::uint32_t begin = 0, end = 0;
+    Kind kind = Kind::kPlan;
+    Known known = Known::kNothing;
+    bool operator>(const Candidate& other) const {
+      return std::tuple(seconds, plan, choice, begin) >
+             std::tuple(other.seconds, other.plan, other.choice, other.begin);
+    }
+  };
+
+  Candidate WholePlan(std::uint32_t i) const {
+    const FeasiblePlan& plan = feasible_.plans[i];
+    return {.seconds = plan.seconds, .least_kib = plan.least_kib, .plan = i};
+  }
+
+  const PlanChoice& ChoiceOf(const Candidate& c) const {
+    const FeasiblePlan& plan = feasible_.plans[c.plan];
+    return c.choice == 0 ? plan.choice : feasible_.others[plan.first_other + c.choice - 1];
+  }
+
+  // Goes a step on with a candidate that nothing beats yet.
+  void Advance(const Candidate& c) {
+    switch (c.kind) {
+      case Kind::kPlan: return AdvancePlan(c);
+      case Kind::kChoice: return AdvanceOne(c, feasible_.table.Unpack(ChoiceOf(c).plan));
+      case Kind::kDeeper: return AdvanceDeeper(c);
+    }
+  }
+
+  void AdvancePlan(const Candidate& c) {
+    const FeasiblePlan& plan = feasible_.plans[c.plan];
+    if (!plan.timed) {
+      std::uint32_t least_choice_kib = plan.choice.arena_kib;
+      for (const PlanChoice& other : feasible_.OthersOf(plan))
+        least_choice_kib = std::min(least_choice_kib, other.arena_kib);
+      // A bound of the plan itself takes less time than bounds of all that recompute more.
+      if (plan.bound == TimeBound::kOfLessWork || !front_.Beats(plan.seconds, least_choice_kib)) {
+        if (!times_.RaiseBound(costs_, feasible_, c.plan)) times_.Time(costs_, feasible_, c.plan);
+        queue_.push(WholePlan(c.plan));
+        return;
+      }
+    }
+    if (plan.timed) front_.Offer({plan.seconds, plan.choice.arena_kib, c.plan});
+    Candidate part = c;
+    part.factor = times_.ChoiceFactor(costs_, feasible_, c.plan);
+    for (part.choice = 0; part.choice <= plan.others; ++part.choice) {
+      part.kind = Kind::kDeeper;
+      part.end = std::numeric_limits<std::uint32_t>::max();
+      part.least_kib = plan.least_kib;
+      queue_.push(part);
+      if (!plan.timed || part.choice == 0) continue;
+      part.kind = Kind::kChoice;
+      part.least_kib = ChoiceOf(part).arena_kib;
+      queue_.push(part);
+    }
+  }
+
+  void AdvanceDeeper(Candidate c) {
+    deeper_.Set(feasible_.table.Unpack(ChoiceOf(c).plan));
+    c.end = std::min(c.end, static_cast<std::uint32_t>(deeper_.size()));
+    if (c.begin >= c.end) return;
+    if (c.known == Known::kNothing) {
+      c.known = Known::kBound;
+      c.seconds = std::max(c.seconds, c.factor * deeper_.SecondsAtLeast(c.begin));
+      c.least_kib = deeper_.Kib(c.end - 1);
+      queue_.push(c);
+      return;
+    }
+    if (c.end - c.begin == 1) return AdvanceOne(c, deeper_.At(c.begin));
+    const std::uint32_t middle = c.begin + (c.end - c.begin) / 2;
+    Candidate more = c;
+    more.begin = middle;
+    more.known = Known::kNothing;
+    queue_.push(more);
+    c.end = middle;
+    c.known = Known::kNothing;
+    queue_.push(c);
+  }
+
+  // `plan`: the only one of the candidate.
+  void AdvanceOne(Candidate c, const ParallelPlan& plan) {
+    const auto raise = [&](Known known, double seconds) {
+      c.known = known;
+      c.seconds = std::max(c.seconds, c.factor * seconds);
+    };
+    switch (c.known) {
+      case Known::kNothing: raise(Known::kBound, costs_.SecondsAtLeast(plan)); break;
+      case Known::kBound:
+        if (const std::optional<double> bound_s = costs_.ClosedFormAtLeast(plan)) {
+          raise(Known::kClosedForm, *bound_s);
+          break;
+        }
+        [[fallthrough]];
+      case Known::kClosedForm:
+        c.known = Known::kTime;
+        c.seconds = c.factor * costs_.EstimatedSeconds(plan, costs_.host_op_s());
+        if (!std::isfinite(c.seconds)) return;
+        break;
+      case Known::kTime:
+        front_.Offer({c.seconds, c.least_kib, feasible_.plans.size() + feasible_.slower.size()});
+        feasible_.slower.push_back({.choice = {feasible_.table.Pack(plan), c.least_kib},
+                                    .timed = true,
+                                    .less_work = static_cast<std::int32_t>(c.plan),
+                                    .least_kib = feasible_.plans[c.plan].least_kib,
+                                    .seconds = c.seconds});
+        return;
+    }
+    queue_.push(c);
+  }
+
+  const LazyTimes& times_;
+  CostModel& costs_;
+  FeasiblePlans& feasible_;
+  DeeperPlans deeper_;
+  ParetoFront front_;
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue_;
+};
+
+}  // namespace
+
 absl::Status LazyTimes::TimeFront(CostModel& costs, FeasiblePlans& feasible, const SearchSpace& space,
                                   const PlanningWatch& watch) const {
-  const std::vector<FeasiblePlan>& plans = feasible.plans;
-  if (plans.empty()) return absl::OkStatus();
-  // First the plan with the least bound of each of a few ranges of memory, which beat most others.
-  constexpr std::size_t kRanges = 256;
-  const auto kib = [&](std::size_t i) { return plans[i].choice.arena_kib; };
-  std::uint32_t least_kib = kib(0), most_kib = kib(0);
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    least_kib = std::min(least_kib, kib(i));
-    most_kib = std::max(most_kib, kib(i));
-  }
-  const std::uint64_t span_kib = std::uint64_t{most_kib} - least_kib + 1;
-  std::array<std::optional<std::size_t>, kRanges> fastest;
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    std::optional<std::size_t>& of_range = fastest[(kib(i) - least_kib) * kRanges / span_kib];
-    if (!of_range || plans[i].seconds < plans[*of_range].seconds) of_range = i;
-  }
-  std::vector<std::size_t> first;
-  for (const std::optional<std::size_t>& i : fastest) {
-    if (i) first.push_back(*i);
-  }
-  std::sort(first.begin(), first.end(), [&](std::size_t a, std::size_t b) {
-    return std::pair(plans[a].seconds, a) < std::pair(plans[b].seconds, b);
-  });
-  ParetoFront front;
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].timed) front.Offer({plans[i].seconds, kib(i), i});
-  }
   const PlanningProgress progress{.enumerated = feasible.enumerated,
-                                  .fit = static_cast<std::int64_t>(plans.size())};
-  const auto looked = [&] { return !watch || watch(progress); };
-  // The time of a plan that is not timed is longer than its bound, that of a slower choice too. More
-  // recomputation takes no less time, and no less memory than the deepest.
-  const auto is_beaten = [&](std::size_t i) { return front.Beats(plans[i].seconds, plans[i].least_kib); };
-  DeeperPlans deeper(costs, space);
-  const auto offer_slower = [&](std::size_t of, const ParallelPlan& plan, std::uint32_t arena_kib,
-                                double factor) {
-    const std::optional<double> seconds =
-        EstimateUnless(costs, plan, factor, [&](double bound_s) { return front.Beats(bound_s, arena_kib); });
-    if (!seconds || !std::isfinite(*seconds) || front.Beats(*seconds, arena_kib)) return;
-    front.Offer({*seconds, arena_kib, plans.size() + feasible.slower.size()});
-    feasible.slower.push_back({.choice = {feasible.table.Pack(plan), arena_kib},
-                               .timed = true,
-                               .less_work = static_cast<std::int32_t>(of),
-                               .least_kib = plans[of].least_kib,
-                               .seconds = *seconds});
-  };
-  // Offers what recomputes more than the choice.
-  const auto offer_deeper = [&](std::size_t of, const PlanChoice& choice, double factor) {
-    deeper.Set(feasible.table.Unpack(choice.plan));
-    const auto visit = [&](const auto& self, std::size_t begin, std::size_t end) -> void {
-      if (begin == end || front.Beats(factor * deeper.SecondsAtLeast(begin), deeper.Kib(end - 1))) return;
-      if (end - begin > 1) {
-        const std::size_t middle = begin + (end - begin) / 2;
-        self(self, middle, end);
-        return self(self, begin, middle);
-      }
-      const ParallelPlan plan = deeper.At(begin);
-      offer_slower(of, plan, deeper.Kib(begin), factor);
-    };
-    visit(visit, 0, deeper.size());
-  };
-  // Each returns false once the watch says no.
-  const auto time = [&](std::size_t i) {
-    std::uint32_t least_choice_kib = kib(i);
-    for (const PlanChoice& other : feasible.OthersOf(plans[i]))
-      least_choice_kib = std::min(least_choice_kib, other.arena_kib);
-    const auto beaten = [&] { return front.Beats(plans[i].seconds, least_choice_kib); };
-    if (plans[i].timed || beaten()) return true;
-    if (!looked()) return false;
-    while (RaiseBound(costs, feasible, i)) {
-      if (beaten()) return true;
-    }
-    Time(costs, feasible, i);
-    front.Offer({plans[i].seconds, kib(i), i});
-    return true;
-  };
-  const auto consider = [&](std::size_t i) {
-    if (is_beaten(i)) return true;
-    if (!time(i) || !looked()) return false;
-    const double factor = ChoiceFactor(costs, feasible, i);
-    for (const PlanChoice& other : feasible.OthersOf(plans[i]))
-      offer_slower(i, feasible.table.Unpack(other.plan), other.arena_kib, factor);
-    offer_deeper(i, plans[i].choice, factor);
-    for (const PlanChoice& other : feasible.OthersOf(plans[i])) offer_deeper(i, other, factor);
-    return true;
-  };
-  bool goes_on = true;
-  for (std::size_t n = 0; n < first.size() && goes_on; ++n) goes_on = time(first[n]);
-  // Then all, those that may be fastest first.
-  std::vector<std::uint32_t> order(plans.size());
-  std::iota(order.begin(), order.end(), std::uint32_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return plans[a].seconds < plans[b].seconds; });
-  for (std::size_t n = 0; n < order.size() && goes_on; ++n) goes_on = consider(order[n]);
-  return goes_on ? absl::OkStatus() : PlanningStopped(progress);
+                                  .fit = static_cast<std::int64_t>(feasible.plans.size())};
+  const bool ended = FrontSweep(*this, costs, feasible, space).Run([&] { return !watch || watch(progress); });
+  return ended ? absl::OkStatus() : PlanningStopped(progress);
 }
 
 }  // namespace autocfg

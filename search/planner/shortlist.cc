@@ -38,8 +38,9 @@ absl::Status EstimateTimes(CostModel& costs, FeasiblePlans& feasible, bool at_le
   WatchPace pace;
   for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
     FeasiblePlan& timed = feasible.plans[i];
-    const ParallelPlan plan = feasible.PlanAt(i);
-    if (pace.Due(plan)) AUTOCFG_RETURN_IF_ERROR(Look(watch, feasible));
+    constexpr std::size_t kPlansPerPace = 16;
+    if (i % kPlansPerPace == 0 && pace.Due(feasible.PlanAt(i), kPlansPerPace))
+      AUTOCFG_RETURN_IF_ERROR(Look(watch, feasible));
     if (at_least) {
       SetFirstBound(costs, feasible, i);
       continue;
@@ -48,7 +49,7 @@ absl::Status EstimateTimes(CostModel& costs, FeasiblePlans& feasible, bool at_le
     timed.timed = true;
     if (std::isfinite(timed.seconds) && timed.seconds > 0) continue;
     return absl::InvalidArgumentError(
-        fmt::format("the calibration gives no time for plan {}; run it again", PlanText(plan)));
+        fmt::format("the calibration gives no time for plan {}; run it again", PlanText(feasible.PlanAt(i))));
   }
   return absl::OkStatus();
 }

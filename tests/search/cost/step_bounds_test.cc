@@ -53,6 +53,9 @@ TEST(CostModel, SecondsAreAboveTheirLowerBounds) {
       ASSERT_LT(*bound_s, estimate_s) << i << " " << PlanText(c.plan);
       ASSERT_GE(*bound_s, at_least_s * (1 - 1e-9)) << i << " " << PlanText(c.plan);
     }
+    ParallelPlan overlapped = c.plan;
+    overlapped.p2p_overlap = c.plan.pp > 1;
+    ASSERT_LE(costs.SecondsAtLeast(overlapped), at_least_s * (1 + 1e-12)) << i << " " << PlanText(c.plan);
     // What plans before left behind changes nothing.
     CostModel fresh({c.model, c.workload, cluster}, std::make_shared<const HostedTimes>(c.device, host_op_s));
     ParallelPlan other = c.plan;
