@@ -1,7 +1,9 @@
 #include "search/planner/feasible_plans.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -55,19 +57,34 @@ class Collector {
     const ParallelPlan* plain = nullptr;
     bool plain_fits = false;
     std::size_t plain_least = 0;
+    EvenLeasts evens;
     for (const auto& [open, values] : alternatives) {
       const bool after_plain = plain != nullptr && plain->split == open.split;
       if (after_plain && !plain_fits) continue;
       run_.Set(open, values);
-      const std::size_t last = values.size() - 1;
-      const auto [least, bytes] = run_.LeastThatFits(arena_bytes_, after_plain ? plain_least : 0, hint);
-      if (open.split == SplitMode::kEven && last > 0) hint = least;
+      const std::size_t last = values.size() - 1, from = after_plain ? plain_least : 0;
+      const bool is_plain = open.messages() == MessageOptions();
+      std::optional<EvenLeast>& even = evens[open.p2p_overlap ? 1 : 0][open.scatter_gather ? 1 : 0];
+      if (open.split == SplitMode::kAuto && even && IsEvenAnyway(*even, values, from)) {
+        duplicate = true;
+        if (is_plain) {
+          plain = &open;
+          plain_fits = even->fits;
+          plain_least = even->least;
+        }
+        continue;
+      }
+      const auto [least, bytes] = run_.LeastThatFits(arena_bytes_, from, hint);
+      if (open.split == SplitMode::kEven) {
+        if (last > 0) hint = least;
+        even = {values, least, bytes <= arena_bytes_};
+      }
       if (run_.IsDuplicate(least)) {
         duplicate = true;
         if (alternatives.size() == 1) PassDuplicate(least, values[least]);
         continue;
       }
-      if (open.messages() == MessageOptions()) {
+      if (is_plain) {
         plain = &open;
         plain_fits = bytes <= arena_bytes_;
         plain_least = least;
@@ -115,6 +132,23 @@ class Collector {
 
  private:
   static constexpr std::int64_t kNoBytes = std::numeric_limits<std::int64_t>::max();
+
+  // What was found for an alternative with split=even; by whether messages overlap and are scattered.
+  struct EvenLeast {
+    std::span<const SearchSpace::RecomputeValue> values;
+    std::size_t least = 0;
+    bool fits = false;
+  };
+  using EvenLeasts = std::array<std::array<std::optional<EvenLeast>, 2>, 2>;
+
+  // Returns true only if the run at hand, with split=auto, has the same plan as `even`: their splits are equal
+  // wherever LeastThatFits looks.
+  bool IsEvenAnyway(const EvenLeast& even, std::span<const SearchSpace::RecomputeValue> values,
+                    std::size_t from) {
+    if (values.size() != even.values.size() || from > even.least) return false;
+    const auto is_even = [&](std::size_t i) { return values[i] == even.values[i] && run_.IsEven(i); };
+    return is_even(even.least) && (from == even.least || (is_even(from) && is_even(even.least - 1)));
+  }
 
   void Begin(const SearchSpace::Alternative& first) {
     const ParallelPlan& plan = first.plan;

@@ -38,6 +38,9 @@ class ResolvedRun {
   // Returns whether split=auto gives the i-th plan a split that the space has anyway.
   bool IsDuplicate(std::size_t i) { return auto_ && SplitOf(i).held; }
 
+  // Returns whether the i-th plan has an even split. Requires split=auto.
+  bool IsEven(std::size_t i) { return SplitOf(i).stage.split == SplitMode::kEven; }
+
   // Returns ResolveSplit of the i-th plan, until the next call. Stages are balanced by their times without
   // messages between them and without what a rank does once in a step, so that plans which differ in these
   // alone have one split.
