@@ -141,7 +141,7 @@ class Collector {
   };
   using EvenLeasts = std::array<std::array<std::optional<EvenLeast>, 2>, 2>;
 
-  // Returns true only if the run at hand, with split=auto, has the same plan as `even`: their splits are equal
+  // Returns true only if the run at hand, with split=auto, has the same plan as `even`: its split is even
   // wherever LeastThatFits looks.
   bool IsEvenAnyway(const EvenLeast& even, std::span<const SearchSpace::RecomputeValue> values,
                     std::size_t from) {

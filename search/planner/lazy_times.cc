@@ -152,18 +152,24 @@ std::vector<TimedPlan> LazyTimes::Fastest(CostModel& costs, FeasiblePlans& feasi
   constexpr double kSame = 1 + 2e-9;
   const std::vector<FeasiblePlan>& plans = feasible.plans;
   if (limit == 0) return {};
-  std::vector<PlansByTime::Entry> entries;
-  std::vector<double> known;
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].seconds >= most_s || (counts && !counts(plans[i]))) continue;
-    entries.push_back({plans[i].seconds, static_cast<std::uint32_t>(i), plans[i].timed});
-    if (plans[i].timed) known.push_back(plans[i].seconds);
-  }
+  const auto is_asked_for = [&](const FeasiblePlan& plan) {
+    return plan.seconds < most_s && (!counts || counts(plan));
+  };
   // The known times say how long the last of the fastest takes at most.
+  std::vector<double> known;
+  for (const FeasiblePlan& plan : plans) {
+    if (plan.timed && is_asked_for(plan)) known.push_back(plan.seconds);
+  }
+  double last_s = std::numeric_limits<double>::infinity();
   if (known.size() >= limit) {
     const auto last = known.begin() + static_cast<std::ptrdiff_t>(limit - 1);
     std::nth_element(known.begin(), last, known.end());
-    std::erase_if(entries, [&](const PlansByTime::Entry& entry) { return entry.seconds > *last * kSame; });
+    last_s = *last * kSame;
+  }
+  std::vector<PlansByTime::Entry> entries;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].seconds <= last_s && is_asked_for(plans[i]))
+      entries.push_back({plans[i].seconds, static_cast<std::uint32_t>(i), plans[i].timed});
   }
   PlansByTime by_time(std::move(entries));
   std::vector<TimedPlan> fastest;
@@ -210,7 +216,7 @@ class FrontSweep {
         queue_.pop();
       }
       if (front_.Beats(first.seconds, first.least_kib)) continue;
-      constexpr std::size_t kCandidatesPerLook = 4;
+      constexpr std::size_t kCandidatesPerLook = 16;
       if (looked++ % kCandidatesPerLook == 0 && !goes_on()) return false;
       Advance(first);
     }

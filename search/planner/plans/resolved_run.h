@@ -60,7 +60,7 @@ class ResolvedRun {
   Sized LeastThatFits(std::int64_t arena_bytes, std::size_t from = 0, std::optional<std::size_t> hint = {});
 
  private:
-  // Bytes of a rank. All members but the first two are made when first needed.
+  // Everything below is made when first needed.
   struct RankBytes {
     RankPlace place;
     std::int64_t layers = 0;
