@@ -163,12 +163,13 @@ class Collector {
   // Plans that recompute more than a duplicate also recompute more than its twin.
   void PassDuplicate(std::size_t least, const SearchSpace::RecomputeValue& value) {
     if (value.mode == Recompute::kSelective) return;
-    if (const std::int32_t twin = FindInGroup(run_.At(least)); twin != kNoPlan) less_ = twin;
+    const std::int32_t twin = LastInGroup(into_.table.Pack(run_.At(least)).variant);
+    if (twin != kNoPlan) less_ = twin;
   }
 
   void Keep(const SearchSpace::Alternative& first, FeasiblePlan& plan) {
     const auto index = static_cast<std::int32_t>(into_.plans.size());
-    plan.less_work = less_ == kNoPlan ? FindLowerZero(plan) : less_;
+    plan.less_work = less_ == kNoPlan ? FindLowerZero(first.plan, plan) : less_;
     Grow(into_.plans);
     into_.plans.push_back(plan);
     const auto variant = static_cast<std::size_t>(plan.choice.plan.variant);
@@ -181,17 +182,16 @@ class Collector {
 
   // Returns the plan that differs only in a lower zero of at least 1, and in the values that are covered
   // there (PlanOption::covered), which the space may leave out. Its choices recompute as little.
-  std::int32_t FindLowerZero(const FeasiblePlan& plan) {
-    const ParallelPlan resolved = into_.table.Unpack(plan.choice.plan);
-    for (std::int64_t zero = resolved.zero_stage - 1; zero >= 1; --zero) {
-      ParallelPlan lower = resolved;
+  std::int32_t FindLowerZero(const ParallelPlan& open, const FeasiblePlan& plan) {
+    for (std::int64_t zero = open.zero_stage - 1; zero >= 1; --zero) {
+      ParallelPlan lower = open;
       lower.zero_stage = zero;
-      std::int32_t found = FindInGroup(lower);
+      std::int32_t found = FindInGroup(plan, lower.states());
       if (found == kNoPlan) {
         for (const PlanOption& option : PlanOptions()) {
           if (option.covered != nullptr && option.covered(lower)) option.copy(Covering(), lower);
         }
-        found = FindInGroup(lower);
+        found = FindInGroup(plan, lower.states());
       }
       if (found != kNoPlan && HasSameChoices(plan, into_.plans[static_cast<std::size_t>(found)]))
         return found;
@@ -214,11 +214,15 @@ class Collector {
     return plan;
   }
 
-  // Returns the index of the plan, of those with the layout at hand; kNoPlan if it does not fit.
-  std::int32_t FindInGroup(const ParallelPlan& plan) const {
-    const std::optional<CompactPlan> packed = into_.table.Find(plan);
-    if (!packed || static_cast<std::size_t>(packed->variant) >= last_of_variant_.size()) return kNoPlan;
-    const std::int32_t last = last_of_variant_[static_cast<std::size_t>(packed->variant)];
+  // Returns the index of the plan with other states, of those with the layout at hand; kNoPlan if it does not
+  // fit, or with another choice.
+  std::int32_t FindInGroup(const FeasiblePlan& plan, const StateOptions& states) const {
+    const auto variant = into_.table.WithStates(plan.choice.plan.variant, states);
+    return variant ? LastInGroup(*variant) : kNoPlan;
+  }
+  std::int32_t LastInGroup(std::int32_t variant) const {
+    if (static_cast<std::size_t>(variant) >= last_of_variant_.size()) return kNoPlan;
+    const std::int32_t last = last_of_variant_[static_cast<std::size_t>(variant)];
     return last != kNoPlan && static_cast<std::size_t>(last) >= group_ ? last : kNoPlan;
   }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -112,7 +113,8 @@ std::optional<ParallelPlan> FastestOther(CostModel& costs, FeasiblePlans& feasib
     if (feasible.plans[i].seconds < most_s && some_differ(feasible.plans[i]))
       order.emplace_back(feasible.plans[i].seconds, i);
   }
-  std::sort(order.begin(), order.end());
+  // A heap: few of them are looked at.
+  std::make_heap(order.begin(), order.end(), std::greater<>());
   ByTime least(most_s, feasible.plans.size());
   std::optional<ParallelPlan> fastest;
   const auto consider = [&](std::size_t i, const PlanChoice& choice, double factor) {
@@ -124,8 +126,9 @@ std::optional<ParallelPlan> FastestOther(CostModel& costs, FeasiblePlans& feasib
     least = {*seconds, i};
     fastest = plan;
   };
-  for (const auto& [bound_s, i] : order) {
-    if (bound_s > least.first) break;
+  for (; !order.empty() && order.front().first <= least.first; order.pop_back()) {
+    std::pop_heap(order.begin(), order.end(), std::greater<>());
+    const std::size_t i = order.back().second;
     const double factor = times.ChoiceFactor(costs, feasible, i);
     consider(i, feasible.plans[i].choice, factor);
     for (const PlanChoice& other : feasible.OthersOf(feasible.plans[i])) consider(i, other, factor);

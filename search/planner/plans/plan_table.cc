@@ -53,13 +53,13 @@ CompactPlan PlanTable::Pack(const ParallelPlan& plan) {
   return Compact(plan, it->second);
 }
 
-std::optional<CompactPlan> PlanTable::Find(const ParallelPlan& plan) const {
-  const auto stage = stages_.index.find(plan.stage());
-  const auto others = others_.index.find(Others(plan));
-  if (stage == stages_.index.end() || others == others_.index.end()) return std::nullopt;
-  const auto variant = index_.find({stage->second, others->second});
-  if (variant == index_.end()) return std::nullopt;
-  return Compact(plan, variant->second);
+std::optional<std::int32_t> PlanTable::WithStates(std::int32_t variant, const StateOptions& states) const {
+  Others others = OthersOf(variant);
+  static_cast<StateOptions&>(others) = states;
+  const auto known = others_.index.find(others);
+  if (known == others_.index.end()) return std::nullopt;
+  const auto found = index_.find({variants_[static_cast<std::size_t>(variant)].stage, known->second});
+  return found == index_.end() ? std::nullopt : std::optional(found->second);
 }
 
 ParallelPlan PlanTable::Unpack(const CompactPlan& packed) const {

@@ -33,10 +33,10 @@ class PlanTable {
 
   // Requires sizes below 2^31.
   CompactPlan Pack(const ParallelPlan& plan);
-  std::optional<CompactPlan> Find(const ParallelPlan& plan) const;  // Pack, if that adds nothing
-
   ParallelPlan Unpack(const CompactPlan& plan) const;
   std::size_t variants() const { return variants_.size(); }
+  // Returns the variant that differs in states alone, if a plan of the table has it.
+  std::optional<std::int32_t> WithStates(std::int32_t variant, const StateOptions& states) const;
   // Returns whether two variants differ at most in one group: in states, or in messages.
   bool DifferInStatesAlone(std::int32_t a, std::int32_t b) const { return DifferIn<StateOptions>(a, b); }
   bool DifferInMessagesAlone(std::int32_t a, std::int32_t b) const { return DifferIn<MessageOptions>(a, b); }
