@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -228,6 +229,7 @@ class FrontSweep {
     kPlan,    // a plan with all its choices, and what recomputes more than these
     kChoice,  // one of them
     kDeeper,  // plans that recompute more than a choice: DeeperPlans [begin, end)
+    kOne,     // one of those: ones_[begin]
   };
   enum class Known : std::uint8_t { kNothing, kBound, kClosedForm, kTime };
   struct Candidate {
@@ -261,6 +263,7 @@ class FrontSweep {
       case Kind::kPlan: return AdvancePlan(c);
       case Kind::kChoice: return AdvanceOne(c, feasible_.table.Unpack(ChoiceOf(c).plan));
       case Kind::kDeeper: return AdvanceDeeper(c);
+      case Kind::kOne: return AdvanceOne(c, ones_[c.begin]);
     }
   }
 
@@ -296,22 +299,25 @@ class FrontSweep {
     deeper_.Set(feasible_.table.Unpack(ChoiceOf(c).plan));
     c.end = std::min(c.end, static_cast<std::uint32_t>(deeper_.size()));
     if (c.begin >= c.end) return;
-    if (c.known == Known::kNothing) {
-      c.known = Known::kBound;
-      c.seconds = std::max(c.seconds, c.factor * deeper_.SecondsAtLeast(c.begin));
-      c.least_kib = deeper_.Kib(c.end - 1);
-      queue_.push(c);
-      return;
-    }
-    if (c.end - c.begin == 1) return AdvanceOne(c, deeper_.At(c.begin));
+    const auto push = [&](std::uint32_t begin, std::uint32_t end) {
+      Candidate part = c;
+      part.known = Known::kBound;
+      part.seconds = std::max(c.seconds, c.factor * deeper_.SecondsAtLeast(begin));
+      part.least_kib = deeper_.Kib(end - 1);
+      if (front_.Beats(part.seconds, part.least_kib)) return;
+      part.begin = begin;
+      part.end = end;
+      if (end - begin == 1) {
+        part.kind = Kind::kOne;
+        part.begin = static_cast<std::uint32_t>(ones_.size());
+        ones_.push_back(deeper_.At(begin));
+      }
+      queue_.push(part);
+    };
+    if (c.known == Known::kNothing) return push(c.begin, c.end);
     const std::uint32_t middle = c.begin + (c.end - c.begin) / 2;
-    Candidate more = c;
-    more.begin = middle;
-    more.known = Known::kNothing;
-    queue_.push(more);
-    c.end = middle;
-    c.known = Known::kNothing;
-    queue_.push(c);
+    push(c.begin, middle);
+    push(middle, c.end);
   }
 
   // `plan`: the only one of the candidate.
@@ -349,6 +355,7 @@ class FrontSweep {
   CostModel& costs_;
   FeasiblePlans& feasible_;
   DeeperPlans deeper_;
+  std::deque<ParallelPlan> ones_;
   ParetoFront front_;
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue_;
 };
