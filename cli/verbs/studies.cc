@@ -55,6 +55,23 @@ std::string StudyClusterText(const v1::ClusterSpec& cluster) {
   return text;
 }
 
+Json WorkloadOf(const v1::Workload& workload) {
+  Json json{{"global_batch", workload.global_batch()},
+            {"seq_len", workload.seq_len()},
+            {"precision", workload.precision()}};
+  if (!workload.optimizer().name().empty()) json["optimizer"] = workload.optimizer().name();
+  if (workload.optimizer().momentum() != 0) json["momentum"] = workload.optimizer().momentum();
+  return json;
+}
+
+// Returns the precision, and the optimizer unless it is AdamW.
+std::string StatesOf(const v1::Workload& workload) {
+  const v1::Optimizer& optimizer = workload.optimizer();
+  if (optimizer.name().empty()) return workload.precision();
+  return fmt::format("{}, {}{}", workload.precision(), optimizer.name(),
+                     optimizer.momentum() != 0 ? fmt::format(" with momentum {}", optimizer.momentum()) : "");
+}
+
 Json StudyJson(const v1::Study& study, const std::string& state) {
   const auto& spec = study.spec();
   Json json{{"study", study.name()},
@@ -67,10 +84,7 @@ Json StudyJson(const v1::Study& study, const std::string& state) {
             {"trace_id", base::TraceOf(study.trace_parent())},
             {"model", spec.model().name()},
             {"cluster", spec.cluster().name()},
-            {"workload",
-             {{"global_batch", spec.workload().global_batch()},
-              {"seq_len", spec.workload().seq_len()},
-              {"precision", spec.workload().precision()}}},
+            {"workload", WorkloadOf(spec.workload())},
             {"enumerated", study.counts().enumerated()},
             {"predicted", study.counts().predicted()},
             {"measured", study.counts().measured()},
@@ -112,7 +126,7 @@ int RunStudies(const StudiesArgs& args) {
     notes.below.push_back(
         fmt::format("{} on {}, {} sequences of {} tokens, {}\n{}\n{}", ModelText(spec.model()),
                     StudyClusterText(spec.cluster()), base::CountText(workload.global_batch()),
-                    base::CountText(workload.seq_len()), workload.precision(),
+                    base::CountText(workload.seq_len()), StatesOf(workload),
                     measured ? WithShortSplit(study.best().plan_text()) : "",
                     base::OneLine(study.waiting().empty() ? study.message() : "waiting: " + study.waiting(),
                                   kStudyNoteBytes)));

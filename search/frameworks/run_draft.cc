@@ -1,6 +1,8 @@
 #include "search/frameworks/run_draft.h"
 
 #include <algorithm>
+#include <cctype>
+#include <iterator>
 #include <utility>
 
 #include "base/numbers.h"
@@ -87,6 +89,45 @@ void SetStages(std::vector<std::int64_t> layers, RunDraft& run) {
   run.plan.split = even ? SplitMode::kEven : SplitMode::kExplicit;
   run.plan.split_layers.clear();
   if (!even) run.plan.split_layers = std::move(layers);
+}
+
+void ReadOptimizer(const OptimizerSettings& settings, SettingReader& read, RunDraft& run) {
+  static constexpr std::pair<std::string_view, OptimizerKind> kNames[] = {
+      {"adam", OptimizerKind::kAdamW},
+      {"adamw", OptimizerKind::kAdamW},
+      {"fused_adam", OptimizerKind::kAdamW},
+      {"fusedadam", OptimizerKind::kAdamW},
+      {"megatron_fused_adam", OptimizerKind::kAdamW},
+      {"distributed_fused_adam", OptimizerKind::kAdamW},
+      {"mcore_distributed_optim", OptimizerKind::kAdamW},
+      {"sgd", OptimizerKind::kSgd},
+      {"lion", OptimizerKind::kLion},
+      {"adafactor", OptimizerKind::kAdafactor},
+      {"muon", OptimizerKind::kMuon},
+  };
+  const std::string text = read.Text(settings.name, settings.otherwise);
+  std::string name = text;
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto known = std::ranges::find(kNames, name, &std::pair<std::string_view, OptimizerKind>::first);
+  if (known == std::end(kNames)) {
+    if (const Setting* setting = read.Find(settings.name)) {
+      read.Fail(*setting,
+                fmt::format("is '{}', which is not modelled; adam, sgd, lion, adafactor and muon can be "
+                            "read",
+                            base::Printable(text)));
+    }
+    return;
+  }
+  run.workload.optimizer = {.kind = known->second};
+  const double momentum = read.Real(settings.momentum, settings.default_momentum);
+  if (known->second != OptimizerKind::kSgd) return;
+  if (!(momentum >= 0 && momentum < 1)) {
+    if (const Setting* setting = read.Find(settings.momentum))
+      read.Fail(*setting, fmt::format("is {}; it must be from 0 to below 1", momentum));
+    return;
+  }
+  run.workload.optimizer.momentum = momentum;
 }
 
 void ReadTensorOverlap(std::string_view name, SettingReader& read, RunDraft& run) {

@@ -74,6 +74,17 @@ void NoteDefaultBatch(std::string_view name, SettingReader& read, const RunDraft
 // Sets what the split of a file's stages says: even if they are alike.
 void SetStages(std::vector<std::int64_t> layers, RunDraft& run);
 
+// Settings that say the optimizer of a file.
+struct OptimizerSettings {
+  std::string_view name, momentum;
+  std::string_view otherwise = "adam";  // the framework's default
+  double default_momentum = 0;          // of its SGD
+};
+
+// Sets the optimizer. Fails at one that is not modelled. The fused, sharded and other forms of Adam count as
+// AdamW.
+void ReadOptimizer(const OptimizerSettings& settings, SettingReader& read, RunDraft& run);
+
 // Sets the chunks of tensor communication that overlaps, if the switch `name` is on.
 void ReadTensorOverlap(std::string_view name, SettingReader& read, RunDraft& run);
 

@@ -32,10 +32,11 @@ absl::Status SetOptimizer(std::string_view name, std::optional<double> momentum,
     precision.moments = DType::kI8;
   }
   if (momentum && !(*momentum >= 0 && *momentum < 1))
-    return WrongOptimizer("momentum", fmt::format("{} must be from 0 to below 1", *momentum));
+    return WrongOptimizer("momentum", fmt::format("momentum {} must be from 0 to below 1", *momentum));
   if (momentum && *momentum != 0 && *kind != OptimizerKind::kSgd) {
-    return WrongOptimizer("momentum", fmt::format("{} is of sgd, and the optimizer is {}; leave it out",
-                                                  *momentum, Name(*kind)));
+    return WrongOptimizer(
+        "momentum",
+        fmt::format("momentum {} is of sgd, and the optimizer is {}; leave it out", *momentum, Name(*kind)));
   }
   workload.optimizer = {*kind, momentum.value_or(0)};
   return absl::OkStatus();

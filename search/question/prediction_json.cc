@@ -138,6 +138,8 @@ absl::StatusOr<PredictionQuestion> ParsePredictionRequest(const Json& json) {
   const Json* plan_field = reader.Find("plan");
   if (reader.Find("precision") != nullptr && parts.precision.empty())
     reader.Invalid(UnknownBase("") + ", or leave it out");
+  if (reader.Find("optimizer") != nullptr && parts.optimizer.empty())
+    reader.Invalid(UnknownOptimizer("") + ", or leave it out");
   AUTOCFG_RETURN_IF_ERROR(reader.Finish());
 
   AUTOCFG_ASSIGN_OR_RETURN(parts.model, ParseModel(*model_field));

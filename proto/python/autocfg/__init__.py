@@ -22,7 +22,7 @@ from .errors import (AlreadyExists, AutocfgError, FailedPrecondition, Internal, 
                      PermissionDenied, ResourceExhausted, SearchFailed, Unavailable)
 from .types import (Answer, Attempt, Breakdown, Calibration, CalibrationBlock, CalibrationFigure, CalibrationIrregularShapes,
                     CalibrationShape, Candidate, Cluster, Counts, Device, DeviceEfficiency, Event, Measurement, MemoryBytes, Model,
-                    NodeGroup, OptionEffect, Plan, Prediction, Question, Recommendation, RopeScalingParameters, SearchSpec,
+                    NodeGroup, Optimizer, OptionEffect, Plan, Prediction, Question, Recommendation, RopeScalingParameters, SearchSpec,
                     SpaceAxis, Study, StudyState, Trial, TrialLog, TrialState, Workload)
 from .version import __version__
 
@@ -30,7 +30,7 @@ __all__ = [
     "AlreadyExists", "Answer", "Attempt", "AutocfgError", "Breakdown", "Calibration", "CalibrationBlock", "CalibrationFigure",
     "CalibrationIrregularShapes", "CalibrationShape", "Candidate", "Cluster", "Coordinator", "Counts", "Device", "DeviceEfficiency",
     "Event", "FailedPrecondition", "Internal", "InvalidArgument", "Measurement", "MemoryBytes", "Model", "NodeGroup", "NotFound",
-    "NotSupported", "OptionEffect", "PermissionDenied", "Plan", "Prediction", "Question", "Recommendation", "ResourceExhausted",
+    "NotSupported", "Optimizer", "OptionEffect", "PermissionDenied", "Plan", "Prediction", "Question", "Recommendation", "ResourceExhausted",
     "RopeScalingParameters", "Search", "SearchFailed", "SearchSpec", "SpaceAxis", "Study", "StudyState", "Trial", "TrialLog",
     "TrialState", "Unavailable", "Workload", "__version__", "export", "predict", "search", "watch",
 ]

@@ -176,6 +176,19 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
                      *read.Find(read.Has("bf16.enabled") ? "bf16.enabled" : "bfloat16.enabled"),
                      "; leave one of them");
   run.workload.precision = *ParsePrecision(bf16 ? "bf16" : fp16 ? "fp16" : "fp32");
+  for (const std::string_view narrow :
+       {"bf16.bf16_master_weights_and_grads", "bf16.bf16_optimizer_states",
+        "fp16.fp16_master_weights_and_grads", "bfloat16.bf16_master_weights_and_grads",
+        "bfloat16.bf16_optimizer_states"})
+    read.RefuseIfOn(narrow, "states without a copy in fp32 are not modelled");
+  if (constexpr std::string_view kSums = "data_types.grad_accum_dtype"; read.Has(kSums)) {
+    const std::string type = read.Text(kSums);
+    if (type != "fp32" && !(bf16 && type == "bf16") && !(fp16 && type == "fp16"))
+      read.Fail(*read.Find(kSums),
+                fmt::format("is '{}'; fp32 and the type of the run can be read", base::Printable(type)));
+    if (type == "bf16") run.workload.precision.gradients = DType::kBF16;
+  }
+  ReadOptimizer({.name = "optimizer.type", .momentum = "optimizer.params.momentum"}, read, run);
 }
 
 }  // namespace autocfg

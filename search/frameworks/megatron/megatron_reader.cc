@@ -243,39 +243,38 @@ void ReadPrecisionAware(SettingReader& read, RunDraft& run) {
   };
   const DType first = moment(megatron::kFirstMomentType), second = moment(megatron::kSecondMomentType);
   if (!aware) {
-    for (const std::string_view name : {megatron::kGradientType, megatron::kMasterType,
-                                        megatron::kFirstMomentType, megatron::kSecondMomentType}) {
-      if (read.Has(name))
-        read.NoteOf(*read.Find(name), fmt::format("has no effect without {}", megatron::kPrecisionAware));
+    const std::pair<std::string_view, DType> types[] = {{megatron::kGradientType, gradients},
+                                                        {megatron::kMasterType, master},
+                                                        {megatron::kFirstMomentType, first},
+                                                        {megatron::kSecondMomentType, second}};
+    for (const auto& [name, type] : types) {
+      if (type != DType::kF32) {
+        read.Fail(*read.Find(name), fmt::format("needs {}; add it", megatron::kPrecisionAware));
+        return;
+      }
     }
     return;
   }
   if (first != second) {
-    read.FailAgainst(*read.Find(read.Has(megatron::kSecondMomentType) ? megatron::kSecondMomentType
-                                                                      : megatron::kFirstMomentType),
-                     *read.Find(read.Has(megatron::kFirstMomentType) ? megatron::kFirstMomentType
-                                                                     : megatron::kSecondMomentType),
-                     "; moments of two types are not modelled, so give one type");
+    const std::string_view named =
+        read.Has(megatron::kSecondMomentType) ? megatron::kSecondMomentType : megatron::kFirstMomentType;
+    const DType type = named == megatron::kSecondMomentType ? second : first;
+    read.Fail(*read.Find(named),
+              fmt::format(
+                  "is {}, and the other moment is {}; moments of two types are not modelled, so give {} and "
+                  "{} one type",
+                  Name(type), Name(named == megatron::kSecondMomentType ? first : second),
+                  megatron::kFirstMomentType, megatron::kSecondMomentType));
+    return;
+  }
+  if (gradients != DType::kF32 && read.Flag(megatron::kWideGradients)) {
+    read.FailAgainst(*read.Find(megatron::kGradientType), *read.Find(megatron::kWideGradients),
+                     "; leave one of them");
     return;
   }
   precision.gradients = gradients;
   precision.moments = first;
   if (precision.master) precision.master = master;
-}
-
-void ReadOptimizer(SettingReader& read, RunDraft& run) {
-  const std::string name = read.Text(megatron::kOptimizer, "adam");
-  const double momentum = read.Real(megatron::kMomentum, 0.9);
-  if (name == "sgd") {
-    if (!(momentum >= 0 && momentum < 1))
-      return read.Fail(*read.Find(megatron::kMomentum), "is not from 0 to below 1; change it");
-    run.workload.optimizer = {OptimizerKind::kSgd, momentum};
-  } else if (name == "muon" || name == "dist_muon") {
-    run.workload.optimizer.kind = OptimizerKind::kMuon;
-  } else if (name != "adam") {
-    read.Fail(*read.Find(megatron::kOptimizer),
-              fmt::format("is '{}', which is not modelled; give adam, sgd or muon", base::Printable(name)));
-  }
 }
 
 void ReadPrecision(SettingReader& read, RunDraft& run) {
@@ -292,7 +291,14 @@ void ReadPrecision(SettingReader& read, RunDraft& run) {
   }
   if (!read.Flag(megatron::kWideGradients) && fp16) precision.gradients = DType::kF16;
   ReadPrecisionAware(read, run);
-  ReadOptimizer(read, run);
+  ReadOptimizer({.name = megatron::kOptimizer, .momentum = megatron::kMomentum, .default_momentum = 0.9},
+                read, run);
+  if (!read.ok() || run.workload.optimizer.kind == OptimizerKind::kAdamW) return;
+  for (const std::string_view of_adam : {megatron::kShardsStates, megatron::kPrecisionAware}) {
+    if (read.Flag(of_adam))
+      read.FailAgainst(*read.Find(of_adam), *read.Find(megatron::kOptimizer),
+                       "; it has adam alone, so leave it out");
+  }
 }
 
 // --recompute-activations is another name of --recompute-granularity selective.

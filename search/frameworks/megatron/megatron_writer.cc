@@ -181,8 +181,13 @@ std::vector<std::string> UnknownStates(const ExportedRun& run) {
   if (IsPrecisionAware(types) && types.gradients == DType::kF16)
     lacks.emplace_back("grads=fp16 with narrow states");
   const OptimizerKind kind = run.workload.optimizer.kind;
-  if (kind != OptimizerKind::kAdamW && kind != OptimizerKind::kSgd && kind != OptimizerKind::kMuon)
-    lacks.push_back(fmt::format("optimizer={}", Name(kind)));
+  if (kind != OptimizerKind::kAdamW && kind != OptimizerKind::kSgd)
+    lacks.push_back(fmt::format("optimizer={} (it has adam and sgd)", Name(kind)));
+  if (kind == OptimizerKind::kSgd && run.plan.zero_stage > 0)
+    lacks.push_back(
+        fmt::format("optimizer=sgd with zero={} (its sharded optimizer is adam)", run.plan.zero_stage));
+  if (kind == OptimizerKind::kSgd && IsPrecisionAware(types))
+    lacks.emplace_back("optimizer=sgd with narrow states");
   return lacks;
 }
 
@@ -208,9 +213,7 @@ void WriteTraining(const ExportedRun& run, FlagFile& file) {
   file.Flag(megatron::kGradOverlap, plan.grad_overlap);
   file.Flag(megatron::kParamOverlap, plan.param_overlap);
   const Optimizer& optimizer = run.workload.optimizer;
-  file.Option(megatron::kOptimizer, optimizer.kind == OptimizerKind::kSgd    ? "sgd"
-                                    : optimizer.kind == OptimizerKind::kMuon ? "muon"
-                                                                             : "adam");
+  file.Option(megatron::kOptimizer, optimizer.kind == OptimizerKind::kSgd ? "sgd" : "adam");
   if (optimizer.kind == OptimizerKind::kSgd) file.Option(megatron::kMomentum, optimizer.momentum);
   file.Option("--adam-beta1", 0.9);
   file.Option("--adam-beta2", 0.95);

@@ -56,6 +56,7 @@ inline constexpr std::string_view kQkvBiases = "model.qkv_bias";
 inline constexpr std::string_view kTied = "model.share_embeddings_and_output_weights";
 inline constexpr std::string_view kPaddedVocab = "model.override_vocab_size";
 inline constexpr std::string_view kOptimizer = "model.optim.name";
+inline constexpr std::string_view kMomentum = "model.optim.momentum";
 inline constexpr std::string_view kShardingOptimizer = "distributed_fused_adam";
 inline constexpr std::string_view kGradOverlap = "model.optim.overlap_grad_sync";
 inline constexpr std::string_view kParamOverlap = "model.optim.overlap_param_sync";

@@ -95,6 +95,8 @@ void ReadNemo(const ReadingOptions& options, SettingReader& read, RunDraft& run)
                     base::Printable(optimizer), nemo::kShardingOptimizer, kCoreShardingOptimizer));
     return;
   }
+  ReadOptimizer({.name = nemo::kOptimizer, .momentum = nemo::kMomentum, .otherwise = "fused_adam"}, read,
+                run);
   plan.grad_overlap = read.Flag(nemo::kGradOverlap) && plan.zero_stage == 1;
   plan.param_overlap = read.Flag(nemo::kParamOverlap) && plan.zero_stage == 1;
   if (plan.param_overlap && !plan.grad_overlap)

@@ -202,6 +202,7 @@ void ReadTorchtitanPrecision(SettingReader& read, RunDraft& run) {
                           torchtitan::kPrecision));
   }
   run.workload.precision = *ParsePrecision(fp8 ? "fp8" : mixed == "bfloat16" && !disabled ? "bf16" : "fp32");
+  ReadOptimizer({.name = "optimizer.name", .momentum = "optimizer.momentum"}, read, run);
 }
 
 }  // namespace

@@ -263,13 +263,19 @@ function billSection(data) {
   return section('bill', 'The bill of the search', saved, tableOf([['', false], ['', true]], rows));
 }
 
+// The precision, and the optimizer unless it is AdamW.
+function statesText({precision, optimizer, momentum}) {
+  if (!optimizer) return precision;
+  return `${precision}, ${optimizer}${momentum ? ` with momentum ${momentum}` : ''}`;
+}
+
 function questionSection(data) {
   const {answer, study} = data;
   const {model, cluster, workload} = answer;
   const rows = [
     ['Model', `${model.name || 'without a name'}: ${bigText(answer.parameters)} parameters; ${plural(model.layers, 'layer')}, hidden ${countText(model.hidden)}, ${plural(model.heads, 'head')}, vocabulary ${countText(model.vocab)}`],
     ['Cluster', (cluster.groups || [cluster]).map(({nodes, gpus_per_node: ranks, device}) => `${plural(nodes, 'node')} of ${countText(ranks)} × ${device.name || 'device'}, ${memoryText(device.memory_bytes || 0)} each`).join('; ')],
-    ['Batch', `${plural(workload.global_batch, 'sequence')} of ${plural(workload.seq_len, 'token')}, ${workload.precision}`],
+    ['Batch', `${plural(workload.global_batch, 'sequence')} of ${plural(workload.seq_len, 'token')}, ${statesText(workload)}`],
     ['Engine', `${answer.engine || 'autocfg'}${isEmulated(answer) ? ', on an emulated cluster' : ''}${answer.device === null ? '; predictions alone' : ''}`],
     ['Memory that a plan leaves free', percentText(answer.memory_margin)],
   ];
@@ -297,7 +303,7 @@ function heading(data) {
     ? `Made of the file of a search, which holds neither its trials nor its timelines nor the other plans${study.name ? ': the page of the study has them' : ''}.`
     : `The study is ${study.state}; ${when}.`;
   return el('header', {}, el('h1', {}, data.title),
-    el('p', {}, `${plural(workload.global_batch, 'sequence')} of ${plural(workload.seq_len, 'token')} a step, ${workload.precision}. ${origin}`));
+    el('p', {}, `${plural(workload.global_batch, 'sequence')} of ${plural(workload.seq_len, 'token')} a step, ${statesText(workload)}. ${origin}`));
 }
 
 function render(data) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "search/frameworks/deepspeed/deepspeed.h"
 #include "search/frameworks/export_target.h"
 #include "search/frameworks/framework_file.h"
 #include "search/frameworks/megatron/megatron.h"
@@ -96,10 +97,15 @@ TEST(SettingsTogether, MegatronHasAPrecisionAwareOptimizer) {
   const std::string aware = "--bf16\n--use-distributed-optimizer\n--use-precision-aware-optimizer\n";
   EXPECT_EQ(StatesOf(aware + types), "bf16:grads=bf16,moments=bf16,master=fp16");
   EXPECT_EQ(StatesOf(aware), "bf16");
-  EXPECT_EQ(StatesOf("--bf16\n" + types), "bf16") << "without the optimizer they have no effect";
+  EXPECT_THAT(StatesOf("--bf16\n" + types), HasSubstr("needs --use-precision-aware-optimizer; add it"));
   EXPECT_THAT(StatesOf("--bf16\n--use-precision-aware-optimizer\n"),
               HasSubstr("needs --use-distributed-optimizer; add it"));
-  EXPECT_THAT(StatesOf(aware + "--exp-avg-dtype bf16\n"), HasSubstr("moments of two types are not modelled"));
+  EXPECT_THAT(StatesOf(aware + "--exp-avg-dtype bf16\n"),
+              HasSubstr("--exp-avg-dtype is bf16, and the other moment is fp32"));
+  EXPECT_THAT(StatesOf(aware + "--accumulate-allreduce-grads-in-fp32\n--main-grads-dtype bf16\n"),
+              HasSubstr("leave one of them"));
+  EXPECT_THAT(StatesOf("--bf16\n--use-distributed-optimizer\n--optimizer sgd\n"),
+              HasSubstr("it has adam alone, so leave it out"));
   EXPECT_THAT(StatesOf(aware + "--exp-avg-dtype fp8\n--exp-avg-sq-dtype fp8\n"),
               HasSubstr("--exp-avg-dtype is 'fp8', which is not modelled; give fp32, bf16 or fp16"));
 }
@@ -109,7 +115,8 @@ TEST(SettingsTogether, MegatronHasOtherOptimizers) {
   EXPECT_EQ(StatesOf("--bf16\n--optimizer sgd\n--sgd-momentum 0\n"), "bf16, sgd");
   EXPECT_EQ(StatesOf("--bf16\n--optimizer muon\n"), "bf16, muon");
   EXPECT_THAT(StatesOf("--bf16\n--optimizer lamb\n"),
-              HasSubstr("--optimizer is 'lamb', which is not modelled; give adam, sgd or muon"));
+              HasSubstr("--optimizer is 'lamb', which is not modelled"));
+  EXPECT_THAT(StatesOf("--bf16\n--optimizer dist_muon\n"), HasSubstr("'dist_muon', which is not modelled"));
 }
 
 // What its file says is read back, and what it lacks is named.
@@ -132,12 +139,34 @@ TEST(SettingsTogether, MegatronWritesTypesOfStates) {
                                 "bf16:grads=bf16,moments=fp16,master=fp16"})
     EXPECT_EQ(written(precision, "", std::nullopt, 1), precision);
   EXPECT_EQ(written("bf16", "sgd", 0.5, 0), "bf16, sgd with momentum 0.5");
-  EXPECT_EQ(written("bf16", "muon", std::nullopt, 0), "bf16, muon");
+  EXPECT_THAT(written("bf16", "muon", std::nullopt, 0), HasSubstr("optimizer=muon (it has adam and sgd)"));
+  EXPECT_THAT(written("bf16", "sgd", std::nullopt, 1), HasSubstr("optimizer=sgd with zero=1"));
   EXPECT_THAT(written("bf16:master=none", "", std::nullopt, 1), HasSubstr("cannot express master=none"));
   EXPECT_THAT(written("bf16:moments=int8", "", std::nullopt, 1), HasSubstr("cannot express moments=int8"));
   EXPECT_THAT(written("bf16:moments=bf16", "", std::nullopt, 0),
               HasSubstr("without its distributed optimizer"));
   EXPECT_THAT(written("bf16", "lion", std::nullopt, 1), HasSubstr("cannot express optimizer=lion"));
+}
+
+TEST(SettingsTogether, OptimizersOfOtherFrameworksAreReadOrRefused) {
+  const auto nemo = [](const std::string& name) {
+    const auto run = Read(kNemo, SmallFile(kNemo, "model.optim.name", name));
+    return run.ok() ? StatesText(run->workload) : std::string(run.status().message());
+  };
+  EXPECT_THAT(nemo("fused_adam"), testing::Not(HasSubstr(",")));
+  EXPECT_THAT(nemo("sgd"), HasSubstr(", sgd"));
+  EXPECT_THAT(nemo("novograd"), HasSubstr("'novograd', which is not modelled"));
+  const auto deepspeed = [](const std::string& name, const nlohmann::json& value) {
+    ReadingOptions options{.ranks = 8, .seq_len = 32};
+    options.model = {.layers = 4, .hidden = 64, .heads = 4, .vocab = 255, .max_seq_len = 32};
+    const auto run = ReadFrameworkFile(kDeepSpeed, "f", SmallFile(kDeepSpeed, name, value), options);
+    return run.ok() ? StatesText(run->workload) : std::string(run.status().message());
+  };
+  EXPECT_THAT(deepspeed("optimizer.type", "SGD"), HasSubstr(", sgd"));
+  EXPECT_THAT(deepspeed("optimizer.type", "Muon"), HasSubstr(", muon"));
+  EXPECT_THAT(deepspeed("optimizer.type", "OneBitAdam"), HasSubstr("'OneBitAdam', which is not modelled"));
+  EXPECT_THAT(deepspeed("bf16.bf16_optimizer_states", true),
+              HasSubstr("states without a copy in fp32 are not modelled"));
 }
 
 TEST(SettingsTogether, NemoHasTwoOptimizersThatShard) {
