@@ -21,18 +21,19 @@ from .client import Coordinator, Search
 from .errors import (AlreadyExists, AutocfgError, FailedPrecondition, Internal, InvalidArgument, NotFound, NotSupported,
                      PermissionDenied, ResourceExhausted, SearchFailed, Unavailable)
 from .types import (Answer, Attempt, Breakdown, Calibration, CalibrationBlock, CalibrationFigure, CalibrationIrregularShapes,
-                    CalibrationShape, Candidate, Cluster, Counts, Device, DeviceEfficiency, Event, Measurement, MemoryBytes, Model,
-                    NodeGroup, Optimizer, OptionEffect, Plan, Prediction, Question, Recommendation, RopeScalingParameters, SearchSpec,
-                    SpaceAxis, Study, StudyState, Trial, TrialLog, TrialState, Workload)
+                    CalibrationShape, Candidate, Cluster, Counts, Device, DeviceEfficiency, Event, LayerRun, Measurement, MemoryBytes,
+                    Model, NodeGroup, Optimizer, OptionEffect, Plan, Prediction, Question, Recommendation, RopeScalingParameters,
+                    SearchSpec, SpaceAxis, Study, StudyState, Trial, TrialLog, TrialState, Workload)
 from .version import __version__
 
 __all__ = [
     "AlreadyExists", "Answer", "Attempt", "AutocfgError", "Breakdown", "Calibration", "CalibrationBlock", "CalibrationFigure",
-    "CalibrationIrregularShapes", "CalibrationShape", "Candidate", "Cluster", "Coordinator", "Counts", "Device", "DeviceEfficiency",
-    "Event", "FailedPrecondition", "Internal", "InvalidArgument", "Measurement", "MemoryBytes", "Model", "NodeGroup", "NotFound",
-    "NotSupported", "Optimizer", "OptionEffect", "PermissionDenied", "Plan", "Prediction", "Question", "Recommendation", "ResourceExhausted",
-    "RopeScalingParameters", "Search", "SearchFailed", "SearchSpec", "SpaceAxis", "Study", "StudyState", "Trial", "TrialLog",
-    "TrialState", "Unavailable", "Workload", "__version__", "export", "predict", "search", "watch",
+    "CalibrationIrregularShapes", "CalibrationShape", "Candidate", "Cluster", "Coordinator", "Counts", "Device",
+    "DeviceEfficiency", "Event", "FailedPrecondition", "Internal", "InvalidArgument", "LayerRun", "Measurement", "MemoryBytes", "Model",
+    "NodeGroup", "NotFound", "NotSupported", "Optimizer", "OptionEffect", "PermissionDenied", "Plan", "Prediction", "Question",
+    "Recommendation", "ResourceExhausted", "RopeScalingParameters", "Search", "SearchFailed", "SearchSpec", "SpaceAxis", "Study",
+    "StudyState", "Trial", "TrialLog", "TrialState", "Unavailable", "Workload", "__version__", "export", "predict", "search",
+    "watch",
 ]
 
 
