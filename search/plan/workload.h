@@ -27,8 +27,8 @@ struct Workload {
 };
 
 // Sets the optimizer by its name (empty: AdamW) and momentum, and for adamw8bit the moments of the precision,
-// which is set before. InvalidArgument about an option of "request" (optimizer or momentum): an unknown name, a
-// momentum that is not below 1 or that the optimizer does not have, or moments that adamw8bit cannot keep.
+// which is set before. InvalidArgument about an option of "request" (optimizer or momentum): an unknown name,
+// a momentum that is not below 1 or that the optimizer does not have, or moments that adamw8bit cannot keep.
 absl::Status SetOptimizer(std::string_view name, std::optional<double> momentum, Workload& workload);
 
 // Returns the types of states and the optimizer for a person: "bf16", "bf16:master=none, sgd".

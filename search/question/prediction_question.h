@@ -38,8 +38,8 @@ struct PredictionQuestion : PlannedRun {
 };
 
 // Fills in the defaults. InvalidArgument: a cluster that is this machine without op times ("cluster"), an
-// unknown precision ("request", option "precision") or optimizer (SetOptimizer), or a memory margin that CheckMemoryMargin refuses
-// ("request"). The rest is checked by Predictor::Create.
+// unknown precision ("request", option "precision") or optimizer (SetOptimizer), or a memory margin that
+// CheckMemoryMargin refuses ("request"). The rest is checked by Predictor::Create.
 absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts);
 
 // Answers the question. Errors as Predictor::Create's and Predict's.

@@ -1,5 +1,6 @@
-// Runs with narrow types of states: layouts differ from one rank by no more than the rounding of the types, and
-// a run that is stopped and resumed continues to the last bit. Ranks are threads that communicate over UCX.
+// Runs with narrow types of states: layouts differ from one rank by no more than the rounding of the types,
+// and a run that is stopped and resumed continues to the last bit. Ranks are threads that communicate over
+// UCX.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,9 +40,9 @@ constexpr const char* kPlans[] = {"tp=2,pp=1,dp=2,mbs=1",        "tp=1,pp=2,dp=2
                                   "tp=2,pp=2,dp=1,mbs=2,sp=1",   "tp=1,pp=2,dp=2,mbs=1,zero=2,grad_overlap=1",
                                   "tp=2,pp=1,dp=2,mbs=2,zero=3", "tp=1,pp=4,dp=1,mbs=1,schedule=zb-h1"};
 
-// The gradient of a parameter is a sum over eight microbatches and at most four ranks, rounded to bf16 each time
-// that one is added: its norm changes by at most 12 roundings of 2^-9. SGD moves the weights by the learning
-// rate times the clipped gradient, so that the next loss changes by that much of lr |g|^2.
+// The gradient of a parameter is a sum over eight microbatches and at most four ranks, rounded to bf16 each
+// time that one is added: its norm changes by at most 12 roundings of 2^-9. SGD moves the weights by the
+// learning rate times the clipped gradient, so that the next loss changes by that much of lr |g|^2.
 TEST(StateTypes, LayoutsDifferByRoundingAlone) {
   constexpr double kRounding = 12 * 0x1p-9, kFp32 = 1e-5, kLr = 1e-2, kClip = 0.5;
   double most = 0;

@@ -1,7 +1,7 @@
 // Compares the engine with independent implementations (tests/golden/make_gpt2_golden.py,
-// make_llama_golden.py, make_attention_golden.py, make_layer_golden.py, make_rope_golden.py, make_states_golden.py). From the same
-// weights and data it must produce the same losses, norms and final weights, on one rank and with every split
-// of the model.
+// make_llama_golden.py, make_attention_golden.py, make_layer_golden.py, make_rope_golden.py,
+// make_states_golden.py). From the same weights and data it must produce the same losses, norms and final
+// weights, on one rank and with every split of the model.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -216,9 +216,9 @@ TEST(GoldenStates, SgdMatchesReferenceUnderEveryPlan) {
   EXPECT_EQ(compared, 10);
 }
 
-// A value that is rounded to bf16 changes by at most 2^-9 of its size. Gradients are rounded once for each of two
-// microbatches, and that of the tied table twice, so a norm may differ by 2^-7 of it. The losses follow weights
-// that such gradients move by a part of the learning rate.
+// A value that is rounded to bf16 changes by at most 2^-9 of its size. Gradients are rounded once for each of
+// two microbatches, and that of the tied table twice, so a norm may differ by 2^-7 of it. The losses follow
+// weights that such gradients move by a part of the learning rate.
 TEST(GoldenStates, TypesMatchReference) {
   int compared = 0;
   const nlohmann::json states = GoldenRun("states");

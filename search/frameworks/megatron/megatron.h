@@ -68,8 +68,8 @@ inline constexpr std::string_view kSharding = "--data-parallel-sharding-strategy
 inline constexpr std::string_view kShardsGradients = "optim_grads";
 inline constexpr std::string_view kShardsParameters = "optim_grads_params";
 // Types of states (megatron/training/arguments.py). Gradients are fp32 in bf16 runs, or with kNarrowGradients
-// bf16; fp16 in fp16 runs, or with kWideGradients fp32. The precision-aware optimizer, a form of the distributed
-// one, has types of gradients, of the master copy and of each moment.
+// bf16; fp16 in fp16 runs, or with kWideGradients fp32. The precision-aware optimizer, a form of the
+// distributed one, has types of gradients, of the master copy and of each moment.
 inline constexpr std::string_view kNarrowGradients = "--grad-reduce-in-bf16";
 inline constexpr std::string_view kWideGradients = "--accumulate-allreduce-grads-in-fp32";
 inline constexpr std::string_view kPrecisionAware = "--use-precision-aware-optimizer";

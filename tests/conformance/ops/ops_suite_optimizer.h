@@ -41,8 +41,8 @@ TEST_P(OpsSuite, AdamWWithoutEpsKeepsParametersWithoutGradient) {
   Near(param, {3, 2.5}, "param");  // the first step moves by lr against the gradient's sign
 }
 
-// Updates tensors of several sizes, some with weight decay, in one op, with states of every type that the device
-// keeps. Each step starts from what the device has.
+// Updates tensors of several sizes, some with weight decay, in one op, with states of every type that the
+// device keeps. Each step starts from what the device has.
 class UpdateSteps {
  public:
   // `master`: none if parameters have no copy.

@@ -180,7 +180,9 @@ TEST(RunIdentity, HasEverythingThatChangesTheSteps) {
       [](TrainConfig& c) { c.workload.precision = *ParsePrecision("fp32"); },
       [](TrainConfig& c) { c.workload.precision = *ParsePrecision("fp32:moments=bf16"); },
       [](TrainConfig& c) { c.workload.optimizer.kind = OptimizerKind::kSgd; },
-      [](TrainConfig& c) { c.workload.optimizer = {OptimizerKind::kSgd, 0.9}; }};
+      [](TrainConfig& c) {
+        c.workload.optimizer = {OptimizerKind::kSgd, 0.9};
+      }};
   for (std::size_t i = 0; i < changes.size(); ++i) {
     TrainConfig other = run;
     changes[i](other);
