@@ -8,6 +8,7 @@
 
 #include "base/json_reader.h"
 #include "base/status_macros.h"
+#include "base/subject.h"
 #include "base/text.h"
 #include "cli/input/files.h"
 #include "cli/input/option_values.h"
@@ -234,9 +235,16 @@ absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterS
 
 namespace {
 
-// `empty`: the precision of an empty text.
-absl::StatusOr<Precision> ParsePrecisionOption(const std::string& text, std::string_view empty) {
-  auto precision = ParsePrecision(text.empty() ? empty : text);
+// `empty`: the precision of an empty text. `bases`: which ones the error of an unknown one names.
+absl::StatusOr<Precision> ParsePrecisionOption(const std::string& text, std::string_view empty,
+                                               std::string_view bases) {
+  const std::string_view given = text.empty() ? empty : text;
+  const std::string_view name = given.substr(0, given.find(':'));
+  if (!bases.empty() && !ParsePrecision(name).ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("--precision: unknown precision '{}'; expected {}", base::Printable(name), bases));
+  }
+  auto precision = ParsePrecision(given);
   if (!precision.ok()) return base::WithSubject("--precision", precision.status());
   return precision;
 }
@@ -244,19 +252,19 @@ absl::StatusOr<Precision> ParsePrecisionOption(const std::string& text, std::str
 }  // namespace
 
 absl::StatusOr<Precision> LoadPrecision(const std::string& text) {
-  AUTOCFG_ASSIGN_OR_RETURN(const auto precision, ParsePrecisionOption(text, "fp32"));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto precision, ParsePrecisionOption(text, "fp32", "fp32 or fp64"));
   AUTOCFG_RETURN_IF_ERROR(base::WithSubject("--precision", CheckRuns(DeviceKind::kCpu, precision)));
   return precision;
 }
 
 absl::StatusOr<Precision> LoadGpuPrecision(const std::string& text) {
-  AUTOCFG_ASSIGN_OR_RETURN(const auto precision, ParsePrecisionOption(text, "bf16"));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto precision, ParsePrecisionOption(text, "bf16", "bf16 or fp32"));
   AUTOCFG_RETURN_IF_ERROR(base::WithSubject("--precision", CheckRuns(DeviceKind::kCuda, precision)));
   return precision;
 }
 
 absl::StatusOr<Precision> LoadPlannedPrecision(const std::string& text) {
-  AUTOCFG_ASSIGN_OR_RETURN(const auto precision, ParsePrecisionOption(text, "fp32"));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto precision, ParsePrecisionOption(text, "fp32", ""));
   AUTOCFG_RETURN_IF_ERROR(base::WithSubject("--precision", CheckEngineRuns(precision)));
   return precision;
 }

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "base/status_macros.h"
+#include "cli/input/optimizer_choice.h"
 #include "cli/study/kept_op_times.h"
 #include "cli/terminal/console.h"
 #include "fmt/format.h"

@@ -79,14 +79,19 @@ template double SumOfSquares(std::int64_t, const float*);
 template double SumOfSquares(std::int64_t, const double*);
 template double SumOfSquares(std::int64_t, const Bf16Bits*);
 
-#define AUTOCFG_CPU_UPDATES(T, G, M)                                                            \
-  template void AdamW(std::int64_t, T*, const G*, M*, M*, double, double, const UpdateParams&); \
-  template void Sgd(std::int64_t, T*, const G*, M*, double, double, const UpdateParams&);
-AUTOCFG_CPU_UPDATES(double, double, double)
-AUTOCFG_CPU_UPDATES(float, float, float)
-AUTOCFG_CPU_UPDATES(float, float, Bf16Bits)
-AUTOCFG_CPU_UPDATES(float, Bf16Bits, float)
-AUTOCFG_CPU_UPDATES(float, Bf16Bits, Bf16Bits)
-#undef AUTOCFG_CPU_UPDATES
+template void AdamW(std::int64_t, double*, const double*, double*, double*, double, double,
+                    const UpdateParams&);
+template void Sgd(std::int64_t, double*, const double*, double*, double, double, const UpdateParams&);
+template void AdamW(std::int64_t, float*, const float*, float*, float*, double, double, const UpdateParams&);
+template void Sgd(std::int64_t, float*, const float*, float*, double, double, const UpdateParams&);
+template void AdamW(std::int64_t, float*, const float*, Bf16Bits*, Bf16Bits*, double, double,
+                    const UpdateParams&);
+template void Sgd(std::int64_t, float*, const float*, Bf16Bits*, double, double, const UpdateParams&);
+template void AdamW(std::int64_t, float*, const Bf16Bits*, float*, float*, double, double,
+                    const UpdateParams&);
+template void Sgd(std::int64_t, float*, const Bf16Bits*, float*, double, double, const UpdateParams&);
+template void AdamW(std::int64_t, float*, const Bf16Bits*, Bf16Bits*, Bf16Bits*, double, double,
+                    const UpdateParams&);
+template void Sgd(std::int64_t, float*, const Bf16Bits*, Bf16Bits*, double, double, const UpdateParams&);
 
 }  // namespace autocfg::cpu

@@ -59,9 +59,9 @@ MemoryBytes WorstRankMemory(const EngineProfile& engine, const RunView& run) {
   for (const RankLoad& load : LargestLoads(run)) {
     const RankUnits units = memory.Units(load);
     MemoryBytes bytes = memory.Of(load, units);
-    AddEngineMemory(engine, run.workload.precision,
-                    static_cast<double>(units.Total() / StateShards(run.plan)), load.place.last ? logits : 0,
-                    bytes);
+    const std::int64_t updated = units.Total() / StateShards(run.plan);
+    AddEngineMemory(engine, run.workload.precision, static_cast<double>(updated),
+                    load.place.last ? logits : 0, bytes);
     if (bytes.Arena() > worst.Arena()) worst = bytes;
   }
   return worst;

@@ -141,9 +141,9 @@ Work WorkOf(const OpDesc& op) {
     case OpKind::kCrossEntropyLoss: return {4 * a};
     case OpKind::kCrossEntropyBackward: return {2 * a * b + 3 * a};
     case OpKind::kFill:
-    case OpKind::kSumOfSquares: return {a};
-    case OpKind::kAdamW:
-    case OpKind::kSgd: return {a};  // MinBytes knows their types
+    case OpKind::kSumOfSquares:
+    case OpKind::kAdamW:  // MinBytes knows the types of updates
+    case OpKind::kSgd: return {a};
     case OpKind::kAllReduceSum:
     case OpKind::kAllReduceMax: return {2 * a};
     case OpKind::kSend:

@@ -35,9 +35,9 @@ constexpr FieldUse kFieldUses[] = {
 };
 
 // Messages that describe models, plans, numbers and ops: none of their texts is a path.
-constexpr std::string_view kWithoutPaths[] = {"autocfg.v1.ModelSpec", "autocfg.v1.Workload",
-                                              "autocfg.v1.ParallelPlan", "autocfg.v1.OptimizerSpec",
-                                              "autocfg.v1.OpDesc"};
+constexpr std::string_view kWithoutPaths[] = {"autocfg.v1.ModelSpec",     "autocfg.v1.Workload",
+                                              "autocfg.v1.Optimizer",     "autocfg.v1.ParallelPlan",
+                                              "autocfg.v1.OptimizerSpec", "autocfg.v1.OpDesc"};
 
 // Returns the file that `path` leads to, which need not exist in a directory that does.
 absl::StatusOr<fs::path> Resolve(const std::string& path) {
