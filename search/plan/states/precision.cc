@@ -133,6 +133,7 @@ absl::StatusOr<Precision> ParsePrecision(std::string_view text) {
 
 std::string UnknownBase(std::string_view name) {
   std::vector<std::string> names;
+  names.reserve(kBases.size());
   for (const NamedPrecision& base : kBases) names.emplace_back(base.name);
   return fmt::format("unknown precision '{}'; expected {}", base::Printable(name), base::ChoiceText(names));
 }
