@@ -159,7 +159,7 @@ class ClusterTest(unittest.TestCase):
             self.server = self.services.start("server", ["autocfg-server", "--listen", self.address, "--lease-duration", "3s", "--db",
                                                          os.path.join(self.services.directory, "server.db")])
             self.workers(two=2)
-            out, _ = client.communicate(timeout=120)
+            out, _ = client.communicate(timeout=240)  # 47 s on two idle cores
         self.assertEqual(client.returncode, 0)
         self.assertEqual(json.loads(out)["best"]["provenance"], "measured")
 
