@@ -184,16 +184,17 @@ void FieldReader::Size(std::string_view name, std::int64_t& value, std::int64_t 
     return FailField(name, *field, fmt::format("a whole number within {:.0f} of 0", kExact));
   }
   if (!whole) return FailField(name, *field, "a whole number");
+  if (*whole < least) return FailField(name, *field, fmt::format("at least {}", least));
   value = *whole;
-  if (value < least) FailField(name, *field, fmt::format("at least {}", least));
 }
 
 void FieldReader::Number(std::string_view name, double& value) {
   const Json* field = Find(name);
   if (field == nullptr) return;
   if (!field->is_number()) return FailField(name, *field, "a number");
-  value = field->get<double>();
-  if (!std::isfinite(value) || value < 0) FailField(name, *field, "a finite number, not negative");
+  const auto number = field->get<double>();
+  if (!std::isfinite(number) || number < 0) return FailField(name, *field, "a finite number, not negative");
+  value = number;
 }
 
 void FieldReader::Numbers(std::string_view name, std::vector<double>& value) {

@@ -28,7 +28,7 @@ constexpr Operand Open(Operand operand) {
   return operand;
 }
 
-// Of updates of parameters.
+// The operands of updates of parameters.
 constexpr Operand kParam = Open(Own("param", "n")), kGrad = Open(Grad("grad", "n"));
 constexpr Operand kMaster = Optional(Open({"master", OperandKind::kMaster, "n"}), Presence::kIfMaster);
 constexpr Operand kMoment = Open({"m", OperandKind::kMoment, "n"});

@@ -64,7 +64,7 @@ bool SetField(google::protobuf::Message& message, const google::protobuf::FieldD
 }
 
 // Returns the message that has the last field of a path, such as layer_kinds.0.window, and makes the path the
-// name of that field. Adds the messages that a list lacks. Null: there is no such list.
+// name of that field. Adds messages to lists that are too short. Null: no list has the name in the path.
 google::protobuf::Message* HolderOf(google::protobuf::Message& message, std::string_view& path) {
   using Field = google::protobuf::FieldDescriptor;
   google::protobuf::Message* holder = &message;

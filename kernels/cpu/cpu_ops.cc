@@ -2,17 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <stdexcept>
 #include <type_traits>
-#include <vector>
 
 #include "kernels/bf16.h"
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/bf16_gradients.h"
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/cross_entropy.h"
@@ -440,26 +438,6 @@ void RunOp(const OpCall& call) {
   throw std::logic_error(fmt::format("{} is not an op of a device", Name(call.desc.kind)));
 }
 
-// The ops on gradients that are kept in bf16, of all ops with operands in it.
-void RunOnBf16(const OpCall& call) {
-  switch (call.desc.kind) {
-    case OpKind::kSumOfSquares: return SumOfSquares<Bf16Bits>(call);
-    case OpKind::kResidualAdd: {
-      const auto [y, residual] = call.Operands<2>();
-      Bf16Bits* sum = y.As<Bf16Bits>();
-      const Bf16Bits* added = residual.As<const Bf16Bits>();
-      for (std::int64_t i = 0; i < y.Elements(); ++i) sum[i] = ToBf16(FromBf16(sum[i]) + FromBf16(added[i]));
-      return;
-    }
-    case OpKind::kFill:
-      std::fill_n(call[0].As<Bf16Bits>(), call.desc.dims[0], ToBf16(static_cast<float>(call.args.value)));
-      return;
-    default:
-      throw std::invalid_argument(
-          fmt::format("{}: bf16 is not supported on the cpu device; use fp32 or fp64", Name(call.desc.kind)));
-  }
-}
-
 class CpuOps final : public Ops {
  public:
   void Run(const OpCall& call, Stream&) override {
@@ -472,10 +450,10 @@ class CpuOps final : public Ops {
     for (const Operand& operand : OperandsOf(op)) RequireType(op, operand, call[i++]);
     switch (op.dtype) {
       case DType::kF32:
-        if (op.gradients && !UpdatesParameters(op.kind)) return RunWithWideGradients(call);
+        if (op.gradients && !UpdatesParameters(op.kind)) return gradients_.RunWide(call, RunOp<float>);
         return RunOp<float>(call);
       case DType::kF64: return RunOp<double>(call);
-      case DType::kBF16: return RunOnBf16(call);
+      case DType::kBF16: return cpu::Bf16Gradients::Run(call);
       default:
         throw std::invalid_argument(fmt::format("{}: {} is not supported on the cpu device; use fp32 or fp64",
                                                 Name(op.kind), Name(op.dtype)));
@@ -493,33 +471,7 @@ class CpuOps final : public Ops {
                                             state && op.dtype == DType::kF32 ? " or bf16" : ""));
   }
 
-  // Runs an op that computes gradients of parameters, which are kept in bf16: in fp32, from what they are and
-  // rounded at the end.
-  void RunWithWideGradients(const OpCall& call) {
-    OpCall wide = call;
-    wide.desc.gradients.reset();
-    std::array<Tensor, OpCall::kMostOperands> tensors;
-    const std::span<const Operand> operands = OperandsOf(call.desc);
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (operands[i].kind != OperandKind::kGradient) continue;
-      const std::int64_t n = call[i].Elements();
-      wide_[i].resize(static_cast<std::size_t>(n));
-      if (call.desc.accumulate) std::transform(Bits(call[i]), Bits(call[i]) + n, wide_[i].begin(), FromBf16);
-      tensors[i] = call[i];
-      tensors[i].dtype = DType::kF32;
-      tensors[i].data = wide_[i].data();
-      wide.operands[i] = &tensors[i];
-    }
-    RunOp<float>(wide);
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (operands[i].kind == OperandKind::kGradient)
-        std::transform(wide_[i].begin(), wide_[i].end(), Bits(call[i]), ToBf16);
-    }
-  }
-
-  static Bf16Bits* Bits(const Tensor& t) { return t.As<Bf16Bits>(); }
-
-  std::array<std::vector<float>, OpCall::kMostOperands> wide_;  // gradients of an op
+  cpu::Bf16Gradients gradients_;
 };
 
 }  // namespace

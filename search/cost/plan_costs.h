@@ -66,7 +66,7 @@ class PlanCosts {
  private:
   // What does not depend on the placement of ranks.
   struct BlockOps {
-    // Of a layer of a kind.
+    // The ops of one layer, by its kind.
     struct Layer {
       OpSum forward, backward;
       double first_s = 0;  // the backward that writes the gradients which `backward` adds to

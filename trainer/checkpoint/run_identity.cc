@@ -36,8 +36,8 @@ std::string TextOf(const google::protobuf::Message& message, const Field& field)
 }
 
 // Adds every field of the message but its name, which says nothing about the numbers. An absent message in it
-// adds nothing. The messages of a list have numbers, and of them only the fields that are set count.
-// An absent one has a default that its text would not give.
+// adds nothing. The messages of a list have numbers. Of these, only fields that are set count: the default of
+// an optional field need not be the zero of its type.
 void AddFields(std::string_view prefix, const google::protobuf::Message& message, RunIdentity& identity,
                bool in_list = false) {
   const auto& type = *message.GetDescriptor();

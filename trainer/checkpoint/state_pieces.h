@@ -60,8 +60,8 @@ std::string StoredName(const Parameter& parameter, StateKind kind, ElementRange 
 std::map<std::string, std::string> MetadataOf(const std::vector<OwnedPiece>& pieces,
                                               const std::vector<Parameter>& parameters);
 // Returns the pieces of a file, in the order of their writing. Throws BadInput, which names the file, if they
-// are not consistent with themselves and the file's tensors. Optimizers differ in their moments:
-// who reads one that is absent refuses the file.
+// are not consistent with themselves and the file's tensors. Optimizers differ in their moments, so a moment
+// may be absent from all pieces.
 std::vector<StoredPiece> StoredPieces(const SafetensorsFile& file);
 
 // Elements that are contiguous in a stored piece and in a target.

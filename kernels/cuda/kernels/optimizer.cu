@@ -150,20 +150,19 @@ __global__ void __launch_bounds__(kThreads, 5)
 template <typename Run>
 void WithTypes(const UpdateTypes& types, const Run& run) {
   using Narrow = __nv_bfloat16;
-  const auto is = [](DType type, DType wanted) { return type == wanted; };
-  if (is(types.param, DType::kF32)) {
-    if (is(types.moment, DType::kF32)) return run.template operator()<Types<float, float, float, float>>();
+  if (types.param == DType::kF32) {
+    if (types.moment == DType::kF32) return run.template operator()<Types<float, float, float, float>>();
     return run.template operator()<Types<float, float, Narrow, float>>();
   }
   const auto with_master = [&]<typename G, typename S>() {
-    if (is(types.master, DType::kF32)) return run.template operator()<Types<Narrow, G, S, float>>();
+    if (types.master == DType::kF32) return run.template operator()<Types<Narrow, G, S, float>>();
     return run.template operator()<Types<Narrow, G, S, Narrow>>();
   };
   const auto with_moment = [&]<typename G>() {
-    if (is(types.moment, DType::kF32)) return with_master.template operator()<G, float>();
+    if (types.moment == DType::kF32) return with_master.template operator()<G, float>();
     return with_master.template operator()<G, Narrow>();
   };
-  if (is(types.gradient, DType::kF32)) return with_moment.template operator()<float>();
+  if (types.gradient == DType::kF32) return with_moment.template operator()<float>();
   with_moment.template operator()<Narrow>();
 }
 

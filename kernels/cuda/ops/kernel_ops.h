@@ -20,7 +20,7 @@ namespace autocfg::cuda {
 void RunKernelOp(const OpCall& call, Scratch& scratch, cudaStream_t stream);
 
 // Runs `body.operator()<T>()` for the element type of the op: float or __nv_bfloat16. Throws
-// std::invalid_argument for any other type, and if statistics or gradients of parameters are not fp32.
+// std::invalid_argument for any other type, and if statistics are not fp32.
 template <typename Body>
 void Dispatch(const OpCall& call, Body body) {
   const OpDesc& op = call.desc;

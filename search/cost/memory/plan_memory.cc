@@ -157,7 +157,7 @@ std::int64_t PlanMemory::OptimizerBytes(const RankUnits& units) const {
              2 * MomentBytes(own - of_layers, types_.moments);
     case OptimizerKind::kAdafactor: break;
   }
-  // Of each matrix a value for each row and column; of the norms all.
+  // A matrix has a value for each row and each column, a norm one for each element.
   const auto table = [this](std::int64_t elements) {
     return elements > 0 ? elements / s_.hidden + s_.hidden : 0;
   };

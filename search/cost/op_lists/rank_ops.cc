@@ -111,10 +111,6 @@ std::vector<RepeatedOp> IfAny(const OpDesc& op) {
   return {{op}};
 }
 
-}  // namespace
-
-namespace {
-
 // Returns the elements of the parameters whose states the rank has; `sums`: that it counts in the norm.
 std::int64_t ElementsOf(const RunView& run, std::int64_t pipeline_rank, bool sums,
                         StateCoordinates coordinates) {

@@ -202,7 +202,6 @@ void ReadTorchtitanPrecision(SettingReader& read, RunDraft& run) {
                           torchtitan::kPrecision));
   }
   run.workload.precision = *ParsePrecision(fp8 ? "fp8" : mixed == "bfloat16" && !disabled ? "bf16" : "fp32");
-  ReadOptimizer({.name = "optimizer.name", .momentum = "optimizer.momentum"}, read, run);
 }
 
 }  // namespace
@@ -246,6 +245,7 @@ void ReadTorchtitan(const ReadingOptions& options, SettingReader& read, RunDraft
   CheckBatch(torchtitan::kGlobalBatch, read, run);
   ReadTorchtitanRecompute(read, run);
   ReadTorchtitanPrecision(read, run);
+  ReadOptimizer({.name = "optimizer.name", .momentum = "optimizer.momentum"}, read, run);
 }
 
 }  // namespace autocfg

@@ -75,10 +75,13 @@ constexpr std::array<StateType, 3> kStateTypes = {{
      }},
 }};
 
-std::string AcceptedTypes(const NamedPrecision& base, const StateType& state) {
+bool EngineKeeps(DType type) { return type != DType::kF16 && type != DType::kI8; }
+
+// `run`: without the types that are predicted only.
+std::string AcceptedTypes(const NamedPrecision& base, const StateType& state, bool run = false) {
   std::vector<std::string> names;
   for (const DType type : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kI8}) {
-    if (state.may_be(base.precision, type)) names.emplace_back(Name(type));
+    if (state.may_be(base.precision, type) && (!run || EngineKeeps(type))) names.emplace_back(Name(type));
   }
   if (state.may_be_none) names.emplace_back(kNoMaster);
   return base::ChoiceText(names);
@@ -162,12 +165,12 @@ absl::Status CheckEngineRuns(const Precision& precision) {
   if (precision.fp8_products) {
     return absl::UnimplementedError("running fp8 is not supported yet; give fp64, fp32, bf16 or fp16");
   }
-  const Precision& base = BaseOf(precision).precision;
   for (const StateType& state : kStateTypes) {
     const std::optional<DType> type = state.get(precision);
-    if (type == state.get(base) || (type != DType::kF16 && type != DType::kI8)) continue;
-    return absl::UnimplementedError(
-        fmt::format("{}={} can be predicted, not run; give fp32 or bf16", state.key, NameOrNone(type)));
+    if (!type || EngineKeeps(*type)) continue;
+    return absl::UnimplementedError(fmt::format("{}={} can be predicted, not run; give {}", state.key,
+                                                Name(*type),
+                                                AcceptedTypes(BaseOf(precision), state, /*run=*/true)));
   }
   return absl::OkStatus();
 }

@@ -25,7 +25,7 @@ void ResolvedRun::AutoSplit::Clear() {
   }
 }
 
-void ResolvedRun::LayerRun::Clear() {
+void ResolvedRun::LayerGroup::Clear() {
   for (auto& by_scattering : modes) {
     for (std::array<Mode, kRecomputeCount>& by_mode : by_scattering) {
       for (Mode& mode : by_mode) {
@@ -37,13 +37,13 @@ void ResolvedRun::LayerRun::Clear() {
   ClearSplits();
 }
 
-void ResolvedRun::LayerRun::ClearSplits() {
+void ResolvedRun::LayerGroup::ClearSplits() {
   splits.Clear();
   for (std::vector<AutoSplit*>& by_layers : by_depth) by_layers.clear();
   least_that_fits = 0;
 }
 
-void ResolvedRun::StatesRun::Clear() {
+void ResolvedRun::StatesGroup::Clear() {
   for (auto& by_scattering : fixed) {
     for (std::vector<RankBytes>& bytes : by_scattering) bytes.clear();
   }
@@ -70,13 +70,13 @@ void ResolvedRun::Set(const ParallelPlan& run, std::span<const SearchSpace::Reco
   LayerOptions layer = run.layer();
   layer.recompute = Recompute::kNone;
   if (!same_layout || layer != layer_->layer) {
-    layer_ = layers_.Find([&](const LayerRun& known) { return known.layer == layer; });
+    layer_ = layers_.Find([&](const LayerGroup& known) { return known.layer == layer; });
     if (layer_ == nullptr) {
       layer_ = &layers_.Add();
       layer_->layer = layer;
     }
   }
-  const auto has_states = [&](const StatesRun& known) {
+  const auto has_states = [&](const StatesGroup& known) {
     return known.states == run.states() && known.sequence_parallel == run.sequence_parallel;
   };
   if (!same_layout || !has_states(*states_)) {
@@ -226,7 +226,7 @@ std::vector<RankLoad> ResolvedRun::LoadsOf(const ParallelPlan& plan) {
   return LargestLoads(costs_.problem().With(plan), in_flight_[OverlapsMessages(plan) ? 1 : 0]);
 }
 
-ResolvedRun::LayerRun::Mode& ResolvedRun::ModeOf(Recompute mode) {
+ResolvedRun::LayerGroup::Mode& ResolvedRun::ModeOf(Recompute mode) {
   return Of(layer_->modes)[static_cast<std::size_t>(mode)];
 }
 

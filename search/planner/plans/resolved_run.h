@@ -100,7 +100,7 @@ class ResolvedRun {
     void Clear();
   };
   // What plans share that have the same layer options but recompute.
-  struct LayerRun {
+  struct LayerGroup {
     struct Mode {
       std::optional<PlanMemory> memory;
       std::vector<RankBytes> even;  // what ops keep without recomputation and work in; of an even split
@@ -116,7 +116,7 @@ class ResolvedRun {
     void Clear();
   };
   // What plans with the same states share: bytes of a rank besides what ops keep and work in.
-  struct StatesRun {
+  struct StatesGroup {
     StateOptions states;
     bool sequence_parallel = false;
     ByMessages<std::vector<RankBytes>> fixed;
@@ -133,7 +133,7 @@ class ResolvedRun {
   AutoSplit& SplitOf(std::size_t i);  // of the i-th plan, with split=auto
   // Returns true only if no plan of the run fits, whatever the splits are; computes none of these.
   bool IsTooLarge(std::int64_t arena_bytes);
-  LayerRun::Mode& ModeOf(Recompute mode);
+  LayerGroup::Mode& ModeOf(Recompute mode);
   const PlanMemory& MemoryOf(Recompute mode);
   std::vector<RankLoad> LoadsOf(const ParallelPlan& plan);  // a plan of the layout
   std::int64_t FixedBytes(RankPlace place, std::int64_t layers);
@@ -146,17 +146,17 @@ class ResolvedRun {
   CostModel& costs_;
   const bool engine_needs_memory_;
   std::span<const SearchSpace::RecomputeValue> values_;
-  ParallelPlan plan_;            // the run at hand, with the recompute of the plan at hand
-  ParallelPlan resolved_;        // see At
-  bool auto_ = false;            // whether its split is balanced
-  LayerRun* layer_ = nullptr;    // of the run
-  StatesRun* states_ = nullptr;  // of the run
+  ParallelPlan plan_;              // the run at hand, with the recompute of the plan at hand
+  ParallelPlan resolved_;          // see At
+  bool auto_ = false;              // whether its split is balanced
+  LayerGroup* layer_ = nullptr;    // of the run
+  StatesGroup* states_ = nullptr;  // of the run
   // Of the layout at hand.
   MeshOptions mesh_{.tp = 0};
   StageOptions layout_;
   std::int64_t micro_batch_ = 0;
-  Reused<LayerRun> layers_;
-  Reused<StatesRun> all_states_;
+  Reused<LayerGroup> layers_;
+  Reused<StatesGroup> all_states_;
   // By whether messages overlap.
   std::array<std::vector<std::int64_t>, 2> in_flight_;
   std::array<std::vector<RankLoad>, 2> even_;  // without recomputation

@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 
+#include "gtest/gtest.h"
 #include "search/frameworks/exported_run.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
@@ -46,7 +47,7 @@ class RandomRuns {
       LayerPattern pattern{.sliding_window = Of({0, 128}), .sliding_window_pattern = Of({0, 2, 5})};
       if (pattern.sliding_window == 0) pattern.sliding_window_pattern = 0;
       if (run.model.position == Position::kRope) pattern.no_rope_layer_interval = Of({0, 3, 4});
-      (void)ApplyPattern(pattern, run.model);
+      EXPECT_TRUE(ApplyPattern(pattern, run.model).ok());
     }
     ParallelPlan& plan = run.plan;
     plan.tp = Of({1, 1, 2, 4, 8});

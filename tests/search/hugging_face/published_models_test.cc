@@ -1,11 +1,13 @@
 // Compares parameter counts of imported config.json files with the published counts of the models. The fields
 // are those of the released files that decide the sizes; what they leave out takes the default of the type.
 #include <cmath>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -376,6 +378,40 @@ TEST(PublishedModels, FrequenciesOfGemma3) {
               ::testing::HasSubstr("rope_parameters.linear_attention = {} is not supported yet"));
   EXPECT_THAT(std::string(Changed("google/gemma-3-1b-pt", "rope_local_base_freq", 0).status().message()),
               ::testing::HasSubstr("rope_local_base_freq is 0"));
+}
+
+// Sizes by which others are divided are among them.
+TEST(PublishedModels, NumbersOutOfRangeAreNamed) {
+  int refused = 0;
+  for (const Published& published : kPublished) {
+    const nlohmann::ordered_json config = Config(published.name);
+    std::set<std::string> fields = {"no_rope_layer_interval", "sliding_window_pattern"};
+    for (const auto& [key, value] : config.items()) {
+      if (value.is_number()) fields.insert(key);
+    }
+    for (const std::string& field : fields) {
+      for (const std::int64_t number : {0, -1}) {
+        nlohmann::ordered_json changed = config;
+        changed.erase("no_rope_layers");  // counts before the interval
+        changed[field] = number;
+        const auto model = ImportHuggingFace(changed);
+        if (model.ok()) continue;
+        ++refused;
+        EXPECT_THAT(std::string(model.status().message()),
+                    ::testing::ContainsRegex(fmt::format(" (is|=) {}[; ]", number)))
+            << published.name << " " << field;
+      }
+    }
+  }
+  EXPECT_GT(refused, 200);
+  for (const auto& [name, field] : {std::pair("HuggingFaceTB/SmolLM3-3B", "no_rope_layer_interval"),
+                                    {"google/gemma-3-1b-pt", "sliding_window_pattern"}}) {
+    nlohmann::ordered_json config = Config(name);
+    config.erase("no_rope_layers");
+    config[field] = 0;
+    EXPECT_THAT(std::string(ImportHuggingFace(config).status().message()),
+                ::testing::HasSubstr(fmt::format("{} is 0; it must be at least 1", field)));
+  }
 }
 
 TEST(PublishedModels, RefusesWhatItsTypeDoesNotCompute) {

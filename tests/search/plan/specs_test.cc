@@ -495,7 +495,8 @@ TEST(Precision, WhatTheEngineDoesNotRunIsNamed) {
   };
   EXPECT_EQ(says("fp8"), "running fp8 is not supported yet; give fp64, fp32, bf16 or fp16");
   EXPECT_EQ(says("bf16:moments=int8"), "moments=int8 can be predicted, not run; give fp32 or bf16");
-  EXPECT_EQ(says("fp16:grads=fp16"), "grads=fp16 can be predicted, not run; give fp32 or bf16");
+  EXPECT_EQ(says("fp16:grads=fp16"), "grads=fp16 can be predicted, not run; give fp32");
+  EXPECT_EQ(says("bf16:master=fp16"), "master=fp16 can be predicted, not run; give fp32, bf16 or none");
 }
 
 }  // namespace
