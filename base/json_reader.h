@@ -34,8 +34,8 @@ class FieldReader {
   // `json` must outlive the reader.
   FieldReader(std::string_view subject, const nlohmann::ordered_json& json, std::string_view path = "");
 
-  // Each leaves `value` unchanged if the field is absent or wrong. Size: a whole number of at least `least`. Number:
-  // finite and not negative.
+  // Each leaves `value` unchanged if the field is absent or wrong. Size: a whole number of at least `least`.
+  // Number: finite and not negative.
   void Size(std::string_view name, std::int64_t& value, std::int64_t least = 1);
   void Number(std::string_view name, double& value);
   void Numbers(std::string_view name, std::vector<double>& value);  // a list of such numbers
