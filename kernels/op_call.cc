@@ -43,11 +43,12 @@ void RequireScalar(OpKind op, std::string_view name, const Tensor& t) {
 
 // Checks what the descriptor alone says.
 void RequireForm(const OpDesc& op, std::string_view letters) {
-  if (HasActivation(op) && IsGated(op.activation) == (op.kind == OpKind::kMatmul)) {
+  if (op.kind == OpKind::kMatmul && HasActivation(op) && IsGated(op.activation)) {
     Fail(op.kind,
-         op.kind == OpKind::kMatmul
-             ? fmt::format("{} is gated; use activation_forward and activation_backward", Name(op.activation))
-             : fmt::format("{} is not gated; use a matmul with this activation", Name(op.activation)));
+         fmt::format("{} is gated; use activation_forward and activation_backward", Name(op.activation)));
+  }
+  if (op.kind == OpKind::kActivationBackward && !IsGated(op.activation)) {
+    Fail(op.kind, fmt::format("{} is not gated; use a matmul with its gradient", Name(op.activation)));
   }
   if (letters.find('G') != std::string_view::npos) {
     const std::int64_t heads = Extent(op, 'N'), kv_heads = Extent(op, 'G');
@@ -56,9 +57,10 @@ void RequireForm(const OpDesc& op, std::string_view letters) {
   }
 }
 
-// Returns the F of rows of 2F elements, or the D of rows of (N + 2G) D.
+// Returns the F of rows of 2F elements (F if the activation is not gated), or the D of rows of (N + 2G) D.
 std::int64_t DimOfWidth(const OpDesc& op, char letter, std::int64_t width) {
   if (letter == 'W') {
+    if (!IsGated(op.activation)) return width;
     if (width % 2 == 0) return width / 2;
     Fail(op.kind, fmt::format("x has width {}; {} needs an even width, half gates and half ups", width,
                               Name(op.activation)));

@@ -250,7 +250,7 @@ std::int64_t Extent(const OpDesc& op, char letter) {
     throw std::logic_error("a shape has a letter that its op does not know");
   };
   switch (letter) {
-    case 'W': return 2 * dim('F');
+    case 'W': return (IsGated(op.activation) ? 2 : 1) * dim('F');
     case 'Q': return (dim('N') + 2 * dim('G')) * dim('D');
     case 'K': return (dim('N') + dim('G')) * dim('D');
     case 'J': return dim('N') + dim('G');

@@ -54,7 +54,7 @@ struct Operand {
 std::span<const Operand> OperandsOf(const OpDesc& op);
 
 // Returns the size that a letter of a shape stands for. It is one of DimLetters, a digit, or one of these:
-//   W  2F              O  N D       J  N + G          X  R D
+//   W  2F, or F        O  N D       J  N + G          X  R D
 //   Q  (N + 2G) D      L  G D       K  (N + G) D      w  AttentionWorkspaceElements(S, D)
 std::int64_t Extent(const OpDesc& op, char letter);
 

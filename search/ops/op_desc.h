@@ -36,7 +36,7 @@ enum class OpKind : std::uint8_t {
   kResidualAdd,         // y += residual
   kScale,               // y = x * a number
   kCopyColumns,         // between a matrix and some columns of a wider one
-  kActivationForward,   // x += b if there is a bias; y = f(gate) * up
+  kActivationForward,   // x += b if there is a bias; y = f(gate) * up, or f(x)
   kActivationBackward,  // dx = the gradient with respect to x
   kHeadNormForward,     // RMS norms of the queries and keys of each head
   kHeadNormBackward,
@@ -152,7 +152,7 @@ std::optional<Epilogue> ParseEpilogue(std::string_view name);
 std::string_view DimLetters(OpKind kind);
 inline int DimCount(OpKind kind) { return static_cast<int>(DimLetters(kind).size()); }
 
-// Returns true if the op has an activation: as a gated op of its own, or in a product's epilogue.
+// Returns true if the op has an activation: as an op of its own, or in a product's epilogue.
 constexpr bool HasActivation(const OpDesc& op) {
   return op.kind == OpKind::kActivationForward || op.kind == OpKind::kActivationBackward ||
          op.epilogue == Epilogue::kActivation || op.epilogue == Epilogue::kActivationGradient;

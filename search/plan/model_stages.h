@@ -88,9 +88,10 @@ constexpr std::int64_t FullyRecomputedLayers(const ParallelPlan& plan, std::int6
 }
 
 // Returns how many of a stage's `layers` layers leave their weight gradients to an action of their own. None
-// unless the schedule splits backwards; then the last ones, those that do not repeat their forward.
+// unless the schedule splits backwards; then the last ones, those that do not repeat their forward. None if
+// layers recompute what weight gradients read.
 constexpr std::int64_t LayersWithDelayedGradients(const ParallelPlan& plan, std::int64_t layers) {
-  return SplitsBackward(plan) ? layers - FullyRecomputedLayers(plan, layers) : 0;
+  return SplitsBackward(plan) && !RecomputesInputs(plan) ? layers - FullyRecomputedLayers(plan, layers) : 0;
 }
 
 }  // namespace autocfg

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "search/plan/layer_parts.h"
 #include "search/plan/mesh.h"
 
 namespace autocfg {
@@ -54,6 +55,7 @@ constexpr Schedule DefaultSchedule(std::int64_t virtual_stages) {
 struct LayerOptions {
   std::int64_t micro_batch = 1;
   Recompute recompute = Recompute::kNone;
+  LayerParts recompute_parts = {LayerPart::kCoreAttention};  // Recompute::kSelective: of every layer
   Attention attention = Attention::kFused;
   bool sequence_parallel = false;
   std::int64_t tp_overlap = 1;
@@ -112,8 +114,18 @@ struct ParallelPlan : MeshOptions, LayerOptions, StageOptions, MessageOptions, S
 
 // These return false for options without effect.
 constexpr bool IsUnfused(const LayerOptions& layer) { return layer.attention == Attention::kUnfused; }
+constexpr bool RecomputesPart(const LayerOptions& layer, LayerPart part) {
+  return layer.recompute == Recompute::kSelective && layer.recompute_parts.Has(part) &&
+         (part != LayerPart::kCoreAttention || IsUnfused(layer));
+}
 constexpr bool RecomputesScores(const LayerOptions& layer) {
-  return IsUnfused(layer) && layer.recompute == Recompute::kSelective;
+  return RecomputesPart(layer, LayerPart::kCoreAttention);
+}
+// Whether recompute=selective computes inputs of weights again: gradients of weights need them, which are
+// therefore not delayed.
+constexpr bool RecomputesInputs(const LayerOptions& layer) {
+  return RecomputesPart(layer, LayerPart::kMlp) || RecomputesPart(layer, LayerPart::kActivation) ||
+         RecomputesPart(layer, LayerPart::kNorm);
 }
 constexpr bool SplitsSequence(const ParallelPlan& plan) {
   return plan.sequence_parallel && SplitsLayers(plan);

@@ -25,7 +25,7 @@ template <std::size_t N>
 using EnumNames = std::array<std::string_view, N>;
 
 constexpr EnumNames<kScheduleCount> kSchedules = {"gpipe", "1f1b", "interleaved", "zb-h1"};
-constexpr EnumNames<kRecomputeCount + 1> kRecomputes = {"none", "selective", "full", "full:K"};
+constexpr EnumNames<kRecomputeCount> kRecomputes = {"none", "selective", "full"};
 constexpr EnumNames<kAttentionCount> kAttentions = {"fused", "unfused"};
 
 template <std::size_t N>
@@ -35,6 +35,8 @@ constexpr bool AllNamed(const EnumNames<N>& names) {
 static_assert(AllNamed(kSchedules) && AllNamed(kRecomputes) && AllNamed(kAttentions));
 
 // Values in the order of the option's choices.
+constexpr std::array<std::string_view, 5> kRecomputeForms = {"none", "selective", "selective:NAMES", "full",
+                                                             "full:K"};
 constexpr std::array<std::string_view, 3> kSplits = {"even", "auto", "9+8+8+7"};
 constexpr std::array<std::string_view, 4> kZeroStages = {"0", "1", "2", "3"};
 constexpr std::array<std::string_view, 4> kChunks = {"1", "2", "4", "8"};
@@ -89,9 +91,9 @@ absl::Status ParseFlag(const PlanOption& option, std::string_view value, Paralle
 // The index of `value` among the option's choices; an error that lists them otherwise.
 absl::Status FindChoice(const PlanOption& option, std::string_view value, std::size_t& index) {
   const auto found = std::find(option.choices.begin(), option.choices.end(), value);
-  if (found == option.choices.end() || value.ends_with(":K")) {
+  if (found == option.choices.end() || StandsForMany(value)) {
     std::vector<std::string> known(option.choices.begin(), option.choices.end());
-    std::erase_if(known, [](const std::string& choice) { return choice.ends_with(":K"); });
+    std::erase_if(known, [](const std::string& choice) { return StandsForMany(choice); });
     return base::OptionError(
         absl::StatusCode::kInvalidArgument, "plan", option.name,
         fmt::format("{}={} is not known; it must be one of {}{}", option.name, base::Printable(value),
@@ -124,11 +126,51 @@ bool EqualFields(const ParallelPlan& a, const ParallelPlan& b) {
   return ((a.*kFields == b.*kFields) && ...);
 }
 
+// Parses the parts of selective:NAMES, joined by '+'.
+absl::Status ParseLayerParts(const PlanOption& option, std::string_view value, std::string_view names,
+                             LayerParts& parts) {
+  parts = {};
+  const std::string expected = fmt::format("{}", fmt::join(kLayerPartNames, ", "));
+  for (std::size_t begin = 0; begin <= names.size();) {
+    const std::size_t end = std::min(names.find('+', begin), names.size());
+    const std::string_view name = names.substr(begin, end - begin);
+    begin = end + 1;
+    if (name == "experts") {
+      return base::OptionError(absl::StatusCode::kUnimplemented, "plan", option.name,
+                               fmt::format("{}={} is not supported yet: models with experts are not; use {}",
+                                           option.name, base::Printable(value), expected));
+    }
+    const auto known = std::find(kLayerPartNames.begin(), kLayerPartNames.end(), name);
+    if (known == kLayerPartNames.end()) {
+      const std::vector<std::string> all(kLayerPartNames.begin(), kLayerPartNames.end());
+      return base::OptionError(
+          absl::StatusCode::kInvalidArgument, "plan", option.name,
+          fmt::format("{}={} names the part '{}', which is not known; it must be one of {}, or several "
+                      "joined by '+'{}",
+                      option.name, base::Printable(value), base::Printable(name), expected,
+                      base::DidYouMeanOfListed(name, all)));
+    }
+    const auto part = static_cast<LayerPart>(known - kLayerPartNames.begin());
+    if (parts.Has(part)) return NotValid(option, value, fmt::format("a list that names {} once", name));
+    parts.Add(part);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ParseRecompute(const PlanOption& option, std::string_view value, ParallelPlan& plan) {
-  plan.recompute_layers = 0;
-  constexpr std::string_view kFullOf = "full:";
-  if (!value.starts_with(kFullOf) || value == "full:K")
-    return ParseName<&ParallelPlan::recompute>(option, value, plan);
+  constexpr std::string_view kFullOf = "full:", kSelectiveOf = "selective:";
+  plan.recompute_layers = StageOptions().recompute_layers;
+  plan.recompute_parts = LayerOptions().recompute_parts;
+  if (const auto name = std::find(kRecomputes.begin(), kRecomputes.end(), value); name != kRecomputes.end()) {
+    plan.recompute = static_cast<Recompute>(name - kRecomputes.begin());
+    return absl::OkStatus();
+  }
+  if (value.starts_with(kSelectiveOf) && !StandsForMany(value)) {
+    plan.recompute = Recompute::kSelective;
+    return ParseLayerParts(option, value, value.substr(kSelectiveOf.size()), plan.recompute_parts);
+  }
+  std::size_t index = 0;
+  if (!value.starts_with(kFullOf) || StandsForMany(value)) return FindChoice(option, value, index);
   const std::optional<std::int64_t> layers = ParseNumber(value.substr(kFullOf.size()));
   if (!layers || *layers == 0) return NotValid(option, value, "full:K with K at least 1");
   plan.recompute = Recompute::kFull;
@@ -182,9 +224,24 @@ std::string_view RedundantSchedule(const ParallelPlan& plan) {
 }
 
 std::string_view RedundantRecompute(const ParallelPlan& plan) {
-  return plan.recompute == Recompute::kSelective && plan.attention == Attention::kFused
-             ? "has nothing to act on under attention=fused, which stores no scores"
-             : "";
+  if (plan.recompute != Recompute::kSelective) return "";
+  const LayerParts parts = plan.recompute_parts;
+  if (parts.Has(LayerPart::kCoreAttention) && plan.attention == Attention::kFused) {
+    return parts == LayerParts{LayerPart::kCoreAttention}
+               ? "has nothing to act on under attention=fused, which stores no scores"
+               : "names core_attn, which has nothing to act on under attention=fused";
+  }
+  if (parts.Has(LayerPart::kMlp) && parts.Has(LayerPart::kActivation)) return "names act, a part of mlp";
+  return parts.IsEmpty() ? "names no part" : "";
+}
+
+// Leaves out the parts that RedundantRecompute names.
+void SimplifyRecompute(ParallelPlan& plan) {
+  if (plan.recompute != Recompute::kSelective) return;
+  LayerParts& parts = plan.recompute_parts;
+  if (plan.attention == Attention::kFused) parts = parts.Without(LayerPart::kCoreAttention);
+  if (parts.Has(LayerPart::kMlp)) parts = parts.Without(LayerPart::kActivation);
+  if (parts.IsEmpty()) plan.recompute = Recompute::kNone;
 }
 
 std::string_view WithoutShards(const ParallelPlan& plan) {
@@ -321,16 +378,20 @@ constexpr PlanOption kOptions[] = {
     {.name = "recompute",
      .json_name = "recompute",
      .form = OptionForm::kName,
-     .summary = "activations computed again in the backward; full:K: in the first K layers of every stage",
-     .choices = kRecomputes,
+     .summary = "activations computed again in the backward; full:K: in the first K layers of every stage; "
+                "selective:NAMES: of every layer core_attn, mlp, act and norm, joined by +",
+     .choices = kRecomputeForms,
      .predicted = kEveryValue,
      .searched = true,
      .derived = true,
      .print = RecomputeText,
      .parse = ParseRecompute,
-     .copy = CopyFields<&ParallelPlan::recompute, &ParallelPlan::recompute_layers>,
-     .equal = EqualFields<&ParallelPlan::recompute, &ParallelPlan::recompute_layers>,
-     .redundant = RedundantRecompute},
+     .copy = CopyFields<&ParallelPlan::recompute, &ParallelPlan::recompute_layers,
+                        &ParallelPlan::recompute_parts>,
+     .equal = EqualFields<&ParallelPlan::recompute, &ParallelPlan::recompute_layers,
+                          &ParallelPlan::recompute_parts>,
+     .redundant = RedundantRecompute,
+     .simplify = SimplifyRecompute},
     {.name = "attention",
      .json_name = "attention",
      .form = OptionForm::kName,
@@ -459,7 +520,14 @@ std::string RecomputeText(const ParallelPlan& plan) {
   const std::string_view name = kRecomputes[static_cast<std::size_t>(plan.recompute)];
   if (plan.recompute == Recompute::kFull && plan.recompute_layers != 0)
     return fmt::format("{}:{}", name, plan.recompute_layers);
-  return std::string(name);
+  const LayerParts parts = plan.recompute_parts;
+  if (plan.recompute != Recompute::kSelective || parts == Defaults().recompute_parts)
+    return std::string(name);
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < kLayerPartNames.size(); ++i) {
+    if (parts.Has(static_cast<LayerPart>(i))) names.push_back(kLayerPartNames[i]);
+  }
+  return fmt::format("{}:{}", name, fmt::join(names, "+"));
 }
 
 std::string SplitText(const ParallelPlan& plan) {
@@ -483,11 +551,17 @@ std::vector<std::string> Notes(const ParallelPlan& plan, PlanOptionTable options
 ParallelPlan Canonical(const ParallelPlan& plan, PlanOptionTable options) {
   ParallelPlan canonical = plan;
   for (const PlanOption& option : options) {
-    if (!WhyRedundant(option, plan).empty()) option.copy(Defaults(), canonical);
+    if (WhyRedundant(option, plan).empty()) continue;
+    if (option.simplify != nullptr) {
+      option.simplify(canonical);
+    } else {
+      option.copy(Defaults(), canonical);
+    }
   }
   // Fields that the value of their option leaves unused.
   if (canonical.split != SplitMode::kExplicit) canonical.split_layers.clear();
   if (canonical.recompute != Recompute::kFull) canonical.recompute_layers = 0;
+  if (canonical.recompute != Recompute::kSelective) canonical.recompute_parts = Defaults().recompute_parts;
   return canonical;
 }
 

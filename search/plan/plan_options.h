@@ -30,10 +30,9 @@ struct PlanOption {
   std::string_view name;       // in the text form and on the command line: "mbs"
   std::string_view json_name;  // in JSON, CSV and protobuf: "micro_batch"
   OptionForm form = OptionForm::kSize;
-  std::string_view summary;  // one phrase for help and docs
-  std::span<const std::string_view> choices =
-      {};                              // values as text; empty for sizes. "full:K" stands for many
-  std::string_view default_note = {};  // what the default depends on; empty: nothing
+  std::string_view summary;                        // one phrase for help and docs
+  std::span<const std::string_view> choices = {};  // values as text; empty for sizes (StandsForMany)
+  std::string_view default_note = {};              // what the default depends on; empty: nothing
   // Values that the cost model predicts; empty: all. A flag or a number is predicted at its default alone
   // unless its row says more.
   std::span<const std::string_view> predicted = {};
@@ -67,7 +66,16 @@ struct PlanOption {
   // split: a search asks once for all plans of a mesh. Recompute, which a search sets last, may read
   // attention alone. A value that no search has (dp_shard=1) may be read anywhere.
   std::string_view (*redundant)(const ParallelPlan& plan) = nullptr;
+  // Sets the value that a redundant one stands for. Null: the default.
+  void (*simplify)(ParallelPlan& plan) = nullptr;
 };
+
+// Whether a choice is a form that stands for many values: full:K, selective:NAMES.
+constexpr bool StandsForMany(std::string_view choice) {
+  const std::size_t colon = choice.find(':');
+  return colon != std::string_view::npos && colon + 1 < choice.size() && choice[colon + 1] >= 'A' &&
+         choice[colon + 1] <= 'Z';
+}
 
 using PlanOptionTable = std::span<const PlanOption>;
 
@@ -92,7 +100,7 @@ void DropRestatedDefaults(ParallelPlan& plan);
 // Names of values, as in the text form.
 std::string_view Name(Schedule schedule);
 std::string_view Name(Attention attention);
-std::string RecomputeText(const ParallelPlan& plan);  // none, selective, full, full:K
+std::string RecomputeText(const ParallelPlan& plan);  // none, selective, selective:mlp+norm, full, full:K
 std::string SplitText(const ParallelPlan& plan);      // even, auto, 9+8+8+7
 
 // Returns notes on options whose value changes nothing in this plan (sp=1 at tp=1, a schedule at pp=1, ...).

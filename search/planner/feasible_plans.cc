@@ -153,8 +153,7 @@ class Collector {
   void Begin(const SearchSpace::Alternative& first) {
     const ParallelPlan& plan = first.plan;
     if (!SameLayout(plan, previous_)) group_ = into_.plans.size();
-    previous_.recompute = plan.recompute;
-    previous_.recompute_layers = plan.recompute_layers;
+    SearchSpace::RecomputeValue::Of(plan).SetIn(previous_);
     if (previous_ == plan) return;  // they differ in a named value of recompute
     less_ = kNoPlan;
     previous_ = plan;

@@ -453,10 +453,7 @@ class SearchSpace::Enumeration {
     return known.values;
   }
 
-  void SetDepth(const RecomputeValue& value) {
-    plan_.recompute = value.mode;
-    plan_.recompute_layers = value.layers;
-  }
+  void SetDepth(const RecomputeValue& value) { value.SetIn(plan_); }
 
   std::int64_t PlansOf(const std::vector<RecomputeValue>& values) const {
     return space_.recompute_derived_ ? 1 : static_cast<std::int64_t>(values.size());
@@ -521,8 +518,7 @@ SearchSpace::Counts SearchSpace::ForEachLegal(const std::function<bool(const Par
   const auto visit_first = [&](std::span<const Alternative> alternatives) {
     const Alternative& first = alternatives.front();
     plan = first.plan;
-    plan.recompute = first.depths.front().mode;
-    plan.recompute_layers = first.depths.front().layers;
+    first.depths.front().SetIn(plan);
     return visit(plan);
   };
   return ForEachPlan(visit_first, go_on, visit_illegal);

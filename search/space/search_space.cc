@@ -45,11 +45,11 @@ bool AllEqual(const std::vector<std::int64_t>& split) {
                      [&](std::int64_t layers) { return layers == split.front(); });
 }
 
-// Sorts the values of recompute (none, selective, full:1, full:2, ..., full) and drops repeated ones.
+// Sorts the values of recompute (none, selective by its parts, full:1, full:2, ..., full) and drops repeated ones.
 template <typename RecomputeValue>
 void SortRecompute(std::vector<RecomputeValue>& values) {
   const auto key = [](const RecomputeValue& v) {
-    return std::tuple(v.mode, v.mode == Recompute::kFull && v.layers == 0, v.layers);
+    return std::tuple(v.mode, v.mode == Recompute::kFull && v.layers == 0, v.layers, v.parts);
   };
   std::sort(values.begin(), values.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
   values.erase(std::unique(values.begin(), values.end()), values.end());
@@ -173,7 +173,7 @@ absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<st
     recompute_.clear();
     for (const ParallelPlan& plan : plans) {
       if (!every_recompute || plan.recompute != Recompute::kFull)
-        recompute_.push_back({plan.recompute, plan.recompute_layers});
+        recompute_.push_back(RecomputeValue::Of(plan));
     }
     SortRecompute(recompute_);
   }
@@ -338,9 +338,12 @@ std::vector<SearchSpace::RecomputeValue> SearchSpace::RecomputeChoices(Attention
                                                                        std::int64_t most_layers) const {
   std::vector<RecomputeValue> values;
   for (RecomputeValue value : recompute_) {
-    ParallelPlan plan{
-        {}, {.recompute = value.mode, .attention = attention}, {.recompute_layers = value.layers}};
-    if (value.mode != Recompute::kNone && !recompute_option_->redundant(plan).empty()) value = {};
+    ParallelPlan plan{{}, {.attention = attention}};
+    value.SetIn(plan);
+    if (value.mode != Recompute::kNone && !recompute_option_->redundant(plan).empty()) {
+      recompute_option_->simplify(plan);
+      value = RecomputeValue::Of(Canonical(plan, {recompute_option_, 1}));
+    }
     if (most_layers > 0 && value.layers == most_layers) value.layers = 0;
     values.push_back(value);
   }
@@ -348,8 +351,9 @@ std::vector<SearchSpace::RecomputeValue> SearchSpace::RecomputeChoices(Attention
   if (recompute_every_) {  // the last values in their order
     const std::int64_t step =
         recompute_derived_ ? (most_layers + kMostDerivedDepths - 1) / kMostDerivedDepths : 1;
-    for (std::int64_t k = step; k < most_layers; k += step) values.push_back({Recompute::kFull, k});
-    values.push_back({Recompute::kFull, 0});
+    for (std::int64_t k = step; k < most_layers; k += step)
+      values.push_back({.mode = Recompute::kFull, .layers = k});
+    values.push_back({.mode = Recompute::kFull});
   }
   return values;
 }
@@ -371,8 +375,7 @@ SearchSpace::Deeper SearchSpace::DeeperThan(const ParallelPlan& plan) const {
         (plan.recompute == Recompute::kNone ||
          (plan.recompute_layers > 0 && (value.layers == 0 || value.layers > plan.recompute_layers)));
     if (!more) continue;
-    run.recompute = value.mode;
-    run.recompute_layers = value.layers;
+    value.SetIn(run);
     const PlanCase plan_case{{model_, workload_, run}, ranks_};
     if (std::none_of(options_.framework.begin(), options_.framework.end(),
                      [&](const LegalityRule& rule) { return rule.broken(plan_case); }))

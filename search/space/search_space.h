@@ -97,7 +97,7 @@ class SearchSpace {
   //
   // Order, the last changes fastest: tp, pp, mbs ascending; gpipe, 1f1b, interleaved; vpp ascending; even,
   // auto, explicit splits; the other options in the order of the table, each in the order of its values;
-  // recompute none, selective, full:1, full:2, ..., full.
+  // recompute none, selective by its parts, full:1, full:2, ..., full.
   //
   // Not in the space, and not counted: gpipe or 1f1b with vpp above 1, interleaved with vpp or pp of 1. At
   // pp=1 there is one schedule (1f1b; in the space if gpipe or 1f1b and vpp=1 are) and one split. Values that
@@ -115,7 +115,17 @@ class SearchSpace {
   // A value of recompute.
   struct RecomputeValue {
     Recompute mode = Recompute::kNone;
-    std::int64_t layers = 0;  // kFull: the first so many of a stage; 0 = all
+    std::int64_t layers = 0;                            // kFull: the first so many of a stage; 0 = all
+    LayerParts parts = LayerOptions().recompute_parts;  // kSelective
+
+    static RecomputeValue Of(const ParallelPlan& plan) {
+      return {plan.recompute, plan.recompute_layers, plan.recompute_parts};
+    }
+    void SetIn(ParallelPlan& plan) const {
+      plan.recompute = mode;
+      plan.recompute_layers = layers;
+      plan.recompute_parts = parts;
+    }
     bool operator==(const RecomputeValue&) const = default;
   };
   // A legal plan, with one combination of values of the derived options, but for its recompute: one of these

@@ -35,10 +35,16 @@ def _split(text: str) -> Optional[str]:
     return text if text in ("even", "auto") or _layers(text) else None
 
 
+_LAYER_PARTS = ("core_attn", "mlp", "act", "norm")
+
+
 def _recompute(text: str) -> Optional[str]:
-    layers = text.removeprefix("full:")
-    known = text in ("none", "selective", "full") or (layers != text and _size(layers) is not None)
-    return text if known else None
+    form, _, value = text.partition(":")
+    if not value:
+        return text if text in ("none", "selective", "full") else None
+    parts = value.split("+")
+    selective = form == "selective" and len(set(parts)) == len(parts) and set(parts) <= set(_LAYER_PARTS)
+    return text if selective or (form == "full" and _size(value) is not None) else None
 
 
 def _size_option(field: str) -> _Option:
@@ -67,7 +73,9 @@ OPTIONS = {
     "vpp": _size_option("virtual_stages"),
     "schedule": _name_option("schedule", "gpipe", "1f1b", "interleaved", "zb-h1"),
     "split": _Option("split", _split, "even, auto, or layers per stage such as 9+8+8+7 or 1+2x62+1"),
-    "recompute": _Option("recompute", _recompute, "none, selective, full, or full:K with K at least 1"),
+    "recompute": _Option("recompute", _recompute,
+                         "none, selective, selective:NAMES with some of core_attn, mlp, act and norm joined by +, "
+                         "full, or full:K with K at least 1"),
     "attention": _name_option("attention", "fused", "unfused"),
     "sp": _flag_option("sequence_parallel"),
     "zero": _number_option("zero_stage", 0, 1, 2, 3),

@@ -238,7 +238,7 @@ class Plan:
     virtual_stages: Optional[int] = None
     schedule: Optional[str] = None  # gpipe, 1f1b, interleaved, zb-h1
     split: Optional[str] = None  # even, auto, or layers of each stage: "9+8+8+7"
-    recompute: Optional[str] = None  # none, selective, full, full:K
+    recompute: Optional[str] = None  # none, selective, selective:mlp+norm, full, full:K
     attention: Optional[str] = None  # fused, unfused
     sequence_parallel: Optional[bool] = None
     zero_stage: Optional[int] = None

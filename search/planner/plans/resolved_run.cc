@@ -25,14 +25,14 @@ void ResolvedRun::AutoSplit::Clear() {
   }
 }
 
+void ResolvedRun::LayerGroup::Mode::Clear() {
+  memory.reset();
+  even.clear();
+}
+
 void ResolvedRun::LayerGroup::Clear() {
   for (auto& by_scattering : modes) {
-    for (std::array<Mode, kRecomputeCount>& by_mode : by_scattering) {
-      for (Mode& mode : by_mode) {
-        mode.memory.reset();
-        mode.even.clear();
-      }
-    }
+    for (Reused<Mode>& known : by_scattering) known.Clear();
   }
   ClearSplits();
 }
@@ -69,6 +69,7 @@ void ResolvedRun::Set(const ParallelPlan& run, std::span<const SearchSpace::Reco
   }
   LayerOptions layer = run.layer();
   layer.recompute = Recompute::kNone;
+  layer.recompute_parts = LayerOptions().recompute_parts;
   if (!same_layout || layer != layer_->layer) {
     layer_ = layers_.Find([&](const LayerGroup& known) { return known.layer == layer; });
     if (layer_ == nullptr) {
@@ -98,13 +99,13 @@ void ResolvedRun::Set(const ParallelPlan& run, std::span<const SearchSpace::Reco
 ResolvedRun::AutoSplit& ResolvedRun::SplitOf(std::size_t i) {
   const SearchSpace::RecomputeValue& depth = values_[i];
   std::vector<AutoSplit*>& by_layers = layer_->by_depth[static_cast<std::size_t>(depth.mode)];
-  const auto layers = static_cast<std::size_t>(depth.layers);
+  const std::size_t layers =
+      depth.mode == Recompute::kSelective ? depth.parts.Index() : static_cast<std::size_t>(depth.layers);
   if (by_layers.size() <= layers) by_layers.resize(layers + 1);
   if (by_layers[layers] != nullptr) return *by_layers[layers];
   AutoSplit& split = layer_->splits.Add();
   by_layers[layers] = &split;
-  plan_.recompute = depth.mode;
-  plan_.recompute_layers = depth.layers;
+  depth.SetIn(plan_);
   resolved_ = plan_;
   static_cast<StageOptions&>(resolved_) = split.stage = BalancedStages(costs_, plan_);
   split.held = space_.HoldsSplit(resolved_);
@@ -152,7 +153,7 @@ bool ResolvedRun::IsTooLarge(std::int64_t arena_bytes) {
   // microbatch in flight under the value that recomputes most: each layer that recomputes less keeps the
   // tensors that the workspace of others holds.
   const SearchSpace::RecomputeValue& deepest = values_.back();
-  const PlanMemory& memory = MemoryOf(deepest.mode);
+  const PlanMemory& memory = MemoryOf(deepest);
   const std::int64_t stages = plan_.virtual_stages,
                      layers = (costs_.model().layers + plan_.pp - 1) / plan_.pp;
   RankLoad load{.place = {},
@@ -169,8 +170,7 @@ bool ResolvedRun::IsTooLarge(std::int64_t arena_bytes) {
 }
 
 const ParallelPlan& ResolvedRun::At(std::size_t i) {
-  plan_.recompute = values_[i].mode;
-  plan_.recompute_layers = values_[i].layers;
+  values_[i].SetIn(plan_);
   if (!auto_) {
     resolved_ = ResolveSplit(costs_, plan_);
   } else {
@@ -186,7 +186,7 @@ std::int64_t ResolvedRun::Arena(std::size_t i) {
   const std::size_t overlaps = OverlapsMessages(plan_) ? 1 : 0;
   std::vector<RankBytes> made;
   const auto add = [&](const std::vector<RankLoad>& loads, std::vector<RankBytes>& op_bytes) {
-    const PlanMemory& memory = MemoryOf(value.mode);
+    const PlanMemory& memory = MemoryOf(value);
     for (const RankLoad& load : loads) {
       op_bytes.push_back({load.place, load.layers, memory.OpWorkspace() + memory.Activations(load),
                           load.in_flight * memory.RecomputedLayer()});
@@ -200,10 +200,9 @@ std::int64_t ResolvedRun::Arena(std::size_t i) {
       plan_.recompute = Recompute::kNone;
       loads = LoadsOf(plan_);
     }
-    std::vector<RankBytes>& even = ModeOf(value.mode).even;
+    std::vector<RankBytes>& even = ModeOf(value).even;
     if (even.empty()) add(loads, even);
-    plan_.recompute = value.mode;
-    plan_.recompute_layers = value.layers;
+    value.SetIn(plan_);
     recomputed = FullyRecomputedLayers(plan_, costs_.model().layers / StageCount(plan_));
     ranks = &even;
   } else if (auto_) {
@@ -226,14 +225,22 @@ std::vector<RankLoad> ResolvedRun::LoadsOf(const ParallelPlan& plan) {
   return LargestLoads(costs_.problem().With(plan), in_flight_[OverlapsMessages(plan) ? 1 : 0]);
 }
 
-ResolvedRun::LayerGroup::Mode& ResolvedRun::ModeOf(Recompute mode) {
-  return Of(layer_->modes)[static_cast<std::size_t>(mode)];
+ResolvedRun::LayerGroup::Mode& ResolvedRun::ModeOf(const SearchSpace::RecomputeValue& value) {
+  Reused<LayerGroup::Mode>& modes = Of(layer_->modes);
+  LayerGroup::Mode* known = modes.Find([&](const LayerGroup::Mode& mode) {
+    return mode.recompute == value.mode && (value.mode != Recompute::kSelective || mode.parts == value.parts);
+  });
+  if (known != nullptr) return *known;
+  LayerGroup::Mode& mode = modes.Add();
+  mode.recompute = value.mode;
+  mode.parts = value.parts;
+  return mode;
 }
 
-const PlanMemory& ResolvedRun::MemoryOf(Recompute mode) {
-  std::optional<PlanMemory>& memory = ModeOf(mode).memory;
+const PlanMemory& ResolvedRun::MemoryOf(const SearchSpace::RecomputeValue& value) {
+  std::optional<PlanMemory>& memory = ModeOf(value).memory;
   if (!memory) {
-    plan_.recompute = mode;
+    value.SetIn(plan_);
     memory.emplace(costs_.problem().With(plan_));
   }
   return *memory;
@@ -246,10 +253,8 @@ std::int64_t ResolvedRun::FixedBytes(RankPlace place, std::int64_t layers) {
   std::vector<RankBytes>& fixed = Of(states_->fixed);
   if (const auto known = std::find_if(fixed.begin(), fixed.end(), is_of); known != fixed.end())
     return known->bytes;
-  const auto& modes = Of(layer_->modes);
-  const PlanMemory& memory = *std::find_if(modes.begin(), modes.end(), [](const auto& mode) {
-                                return mode.memory.has_value();
-                              })->memory;
+  const PlanMemory& memory =
+      *Of(layer_->modes).Find([](const LayerGroup::Mode& mode) { return mode.memory.has_value(); })->memory;
   const std::int64_t shards = StateShards(plan_);
   auto units = std::find_if(units_.begin(), units_.end(),
                             [&](const KnownUnits& known) { return known.shards == shards && is_of(known); });

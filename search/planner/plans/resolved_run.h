@@ -102,16 +102,20 @@ class ResolvedRun {
   // What plans share that have the same layer options but recompute.
   struct LayerGroup {
     struct Mode {
+      Recompute recompute = Recompute::kNone;
+      LayerParts parts;
       std::optional<PlanMemory> memory;
-      std::vector<RankBytes> even;  // what ops keep without recomputation and work in; of an even split
+      std::vector<RankBytes> even;  // what ops keep without full recomputation and work in; of an even split
+      void Clear();
     };
     LayerOptions layer;  // without recomputation
-    ByMessages<std::array<Mode, kRecomputeCount>> modes;
+    ByMessages<Reused<Mode>> modes;
     // Of plans with split=auto and the depths from `first` to `last`.
     SearchSpace::RecomputeValue first, last;
     Reused<AutoSplit> splits;
-    std::array<std::vector<AutoSplit*>, kRecomputeCount> by_depth;  // by mode, then layers; null: not made
-    std::size_t least_that_fits = 0;                                // of the last plan
+    // By mode, then by layers or the index of the parts; null: not made.
+    std::array<std::vector<AutoSplit*>, kRecomputeCount> by_depth;
+    std::size_t least_that_fits = 0;  // of the last plan
     void ClearSplits();
     void Clear();
   };
@@ -133,8 +137,8 @@ class ResolvedRun {
   AutoSplit& SplitOf(std::size_t i);  // of the i-th plan, with split=auto
   // Returns true only if no plan of the run fits, whatever the splits are; computes none of these.
   bool IsTooLarge(std::int64_t arena_bytes);
-  LayerGroup::Mode& ModeOf(Recompute mode);
-  const PlanMemory& MemoryOf(Recompute mode);
+  LayerGroup::Mode& ModeOf(const SearchSpace::RecomputeValue& value);
+  const PlanMemory& MemoryOf(const SearchSpace::RecomputeValue& value);
   std::vector<RankLoad> LoadsOf(const ParallelPlan& plan);  // a plan of the layout
   std::int64_t FixedBytes(RankPlace place, std::int64_t layers);
   template <typename T>
