@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
+#include "search/blocks/layer.h"
 #include "search/cost/cost_model.h"
-#include "search/cost/op_lists/layer_ops.h"
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/plan_op_times.h"
 #include "search/text/cluster_json.h"
@@ -139,7 +139,8 @@ nlohmann::json Measure(const char* schedule, const ParallelPlan& plan, std::int6
     nlohmann::json figures = {{"paced", Run(model, workload, run, *times) / ideal_s - 1},
                               {"simulated", costs.Trace(run).step_time_s / ideal_s - 1}};
     if (SplitsBackward(plan) && !messages) {
-      const double weights_s = Sum(LayerWeightGradientOps({model, workload, plan}, true), *times, plan);
+      const double weights_s =
+          Sum(LayerBackwardOps({model, workload, plan}, true, {}, Gradients::kWeights), *times, plan);
       published *= 1 - 2 * weights_s / Sum(layer, *times, plan);
     }
     if (!messages) figures["published"] = published;

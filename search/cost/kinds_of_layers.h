@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "search/cost/op_lists/layer_ops.h"
+#include "search/blocks/layer_kind.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/model_stages.h"
 

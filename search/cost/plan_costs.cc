@@ -8,10 +8,13 @@
 #include <vector>
 
 #include "absl/hash/hash.h"
+#include "search/blocks/embedding.h"
+#include "search/blocks/head.h"
+#include "search/blocks/layer.h"
+#include "search/blocks/messages.h"
 #include "search/cost/engine_costs.h"
 #include "search/cost/memory/rank_units.h"
 #include "search/cost/op_lists/action_ops.h"
-#include "search/cost/op_lists/layer_ops.h"
 #include "search/cost/op_lists/rank_ops.h"
 #include "search/cost/op_lists/unit_ops.h"
 #include "search/cost/rank_unit_costs.h"
@@ -67,17 +70,14 @@ OpSum PlanCosts::SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops)
   });
 }
 
-OpSum PlanCosts::SumOfHead(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const {
-  return SumOps(plan, ops, [&](const OpDesc& op) { return times_->OutputLayer().Seconds(op, plan); });
-}
-
 std::size_t PlanCosts::KeyHash::operator()(const CommonKey& key) const {
-  return absl::HashOf(key.mesh, key.layer.micro_batch, key.layer.recompute, key.layer.sequence_parallel,
-                      key.layer.tp_overlap, key.scatter_gather, key.states.zero_stage);
+  return absl::HashOf(key.mesh, key.layer.micro_batch, key.layer.recompute, key.layer.recompute_parts,
+                      key.layer.sequence_parallel, key.layer.tp_overlap, key.scatter_gather,
+                      key.states.zero_stage);
 }
 
 std::size_t PlanCosts::KeyHash::operator()(const BlocksKey& key) const {
-  return absl::HashOf(key.layer_ranks, key.layer.micro_batch, key.layer.recompute,
+  return absl::HashOf(key.layer_ranks, key.layer.micro_batch, key.layer.recompute, key.layer.recompute_parts,
                       key.layer.sequence_parallel, key.layer.tp_overlap, key.shards_gradients,
                       key.splits_backward);
 }
@@ -95,39 +95,38 @@ PlanCosts::BlocksKey PlanCosts::BlocksKeyOf(const ParallelPlan& plan) const {
           EmbeddingAddsToHead(problem_.model, plan), SplitsBackward(plan)};
 }
 
-PlanCosts::BlockOps::Layer PlanCosts::LayerOpsOf(const ParallelPlan& plan, const LayerKind& kind) const {
-  const RunView run = problem_.With(plan);
-  BlockOps::Layer layer;
-  layer.forward = SumOf(plan, LayerForwardOps(run, kind));
-  layer.backward = SumOf(plan, LayerBackwardOps(run, true, kind));
-  layer.first_s = SumOf(plan, LayerBackwardOps(run, false, kind)).compute_s;
-  if (!SplitsBackward(plan)) return layer;
-  layer.recomputing_backward =
-      std::exchange(layer.backward, SumOf(plan, LayerInputGradientOps(run, true, kind)));
-  layer.first_recomputing_s =
-      std::exchange(layer.first_s, SumOf(plan, LayerInputGradientOps(run, false, kind)).compute_s);
-  return layer;
+template <typename List>
+PlanCosts::BackwardOps PlanCosts::SumOfBackward(const ParallelPlan& plan, const List& list) const {
+  return {SumOf(plan, list(/*accumulate=*/true)), SumOf(plan, list(/*accumulate=*/false)).compute_s};
 }
 
 const PlanCosts::BlockOps& PlanCosts::BlockOpsOf(const ParallelPlan& plan) {
   BlocksKey key = BlocksKeyOf(plan);
   key.layer.recompute = Recompute::kNone;  // which only repeats ops
+  key.layer.recompute_parts = LayerOptions().recompute_parts;
   if (const auto it = block_ops_.find(key); it != block_ops_.end()) return it->second;
   BlockOps c;
-  for (const LayerKind& kind : kinds_->kinds()) c.layers.push_back(LayerOpsOf(plan, kind));
-  if (SplitsBackward(plan)) {
-    c.layer_weights = SumOf(plan, LayerWeightGradientOps(problem_.With(plan), true));
-    c.first_weights_s = SumOf(plan, LayerWeightGradientOps(problem_.With(plan), false)).compute_s;
+  const RunView run = problem_.With(plan);
+  const auto backward_of = [&](const LayerKind& kind, Gradients gradients) {
+    return SumOfBackward(plan,
+                         [&](bool accumulate) { return LayerBackwardOps(run, accumulate, kind, gradients); });
+  };
+  const bool splits = SplitsBackward(plan);
+  for (const LayerKind& kind : kinds_->kinds()) {
+    c.layers.push_back({SumOf(plan, LayerForwardOps(run, kind)),
+                        backward_of(kind, splits ? Gradients::kInputs : Gradients::kAll)});
+    if (splits) c.whole_backwards.push_back(backward_of(kind, Gradients::kAll));
   }
-  c.embedding_forward = SumOf(plan, EmbeddingForwardOps(problem_.With(plan)));
-  c.embedding_backward = SumOf(plan, EmbeddingBackwardOps(problem_.With(plan), true));
-  c.first_embedding_s = SumOf(plan, EmbeddingBackwardOps(problem_.With(plan), false)).compute_s;
-  c.position_forward = SumOf(plan, PositionForwardOps(problem_.With(plan)));
-  c.position_backward = SumOf(plan, PositionBackwardOps(problem_.With(plan), true));
-  c.first_position_s = SumOf(plan, PositionBackwardOps(problem_.With(plan), false)).compute_s;
-  c.head_forward = SumOfHead(plan, HeadForwardOps(problem_.With(plan)));
-  c.head_backward = SumOfHead(plan, HeadBackwardOps(problem_.With(plan), true));
-  c.first_head_s = SumOfHead(plan, HeadBackwardOps(problem_.With(plan), false)).compute_s;
+  if (splits) c.layer_weights = backward_of({}, Gradients::kWeights);
+  c.embedding = {SumOf(plan, EmbeddingForwardOps(run)),
+                 SumOfBackward(plan, [&](bool accumulate) { return EmbeddingBackwardOps(run, accumulate); })};
+  c.positions = {SumOf(plan, PositionForwardOps(run)),
+                 SumOfBackward(plan, [&](bool accumulate) { return PositionBackwardOps(run, accumulate); })};
+  const auto of_head = [&](const std::vector<OpDesc>& ops) {
+    return SumOps(plan, ops, [&](const OpDesc& op) { return times_->OutputLayer().Seconds(op, plan); });
+  };
+  c.head = {of_head(HeadForwardOps(run)),
+            {of_head(HeadBackwardOps(run, true)), of_head(HeadBackwardOps(run, false)).compute_s}};
   return block_ops_.emplace(key, std::move(c)).first->second;
 }
 
@@ -176,37 +175,41 @@ BlockCosts PlanCosts::MakeBlocks(const ParallelPlan& plan) {
   const auto add_forward = [&](const OpSum& sum, StageCosts& part) {
     add(sum, part.forward_s, part.tp_forward_s, part.hidden_forward_s, part.forward_ops);
   };
-  const auto add_backward = [&](const OpSum& sum, double first_s, StageCosts& part) {
-    add(sum, part.backward_s, part.tp_backward_s, part.hidden_backward_s, part.backward_ops);
-    part.first_saves_s = sum.compute_s - first_s;
+  const auto add_backward = [&](const BackwardOps& backward, StageCosts& part) {
+    add(backward.ops, part.backward_s, part.tp_backward_s, part.hidden_backward_s, part.backward_ops);
+    part.first_saves_s = backward.ops.compute_s - backward.first_s;
+  };
+  const auto add_block = [&](const BlockOps::Block& block, StageCosts& part) {
+    add_forward(block.forward, part);
+    add_backward(block.backward, part);
   };
   BlockCosts blocks;
   if (!kinds_->AreAlike()) blocks.kinds = kinds_;
   for (std::size_t kind = 0; kind < compute.layers.size(); ++kind) {
-    const BlockOps::Layer& of_layer = compute.layers[kind];
+    const BlockOps::Block& of_layer = compute.layers[kind];
     auto& [layer, recompute] = blocks.layers.emplace_back();
-    add_forward(of_layer.forward, layer);
     if (engine_.hides_backward_gathers) {
-      OpSum backward = of_layer.backward;
+      BlockOps::Block waited = of_layer;
       double hidden_s = 0;
-      std::erase_if(backward.messages, [&](const OpDesc& op) {
+      std::erase_if(waited.backward.ops.messages, [&](const OpDesc& op) {
         if (op.kind != OpKind::kAllGather) return false;
         hidden_s += message_seconds(op);
         return true;
       });
-      add_backward(backward, of_layer.first_s, layer);
+      add_block(waited, layer);
       layer.backward_s += contention * hidden_s;
       layer.tp_backward_s += contention * hidden_s;
       layer.hidden_backward_s += hidden_s;
     } else {
-      add_backward(of_layer.backward, of_layer.first_s, layer);
+      add_block(of_layer, layer);
     }
     add(SumOf(plan, LayerRecomputeOps(problem_.With(plan), kinds_->kinds()[kind])), recompute.recompute_s,
         recompute.tp_recompute_s, recompute.hidden_backward_s, recompute.backward_ops);
     recompute.backward_s = recompute.recompute_s;
-    if (splits && plan.recompute == Recompute::kFull) {
+    // Layers that recompute what weight gradients read delay none.
+    if (splits && (plan.recompute == Recompute::kFull || RecomputesInputs(plan))) {
       StageCosts whole;
-      add_backward(of_layer.recomputing_backward, of_layer.first_recomputing_s, whole);
+      add_backward(compute.whole_backwards[kind], whole);
       recompute.backward_s += whole.backward_s - layer.backward_s;
       recompute.first_saves_s += whole.first_saves_s - layer.first_saves_s;
       recompute.tp_backward_s += whole.tp_backward_s - layer.tp_backward_s;
@@ -216,16 +219,13 @@ BlockCosts PlanCosts::MakeBlocks(const ParallelPlan& plan) {
   }
   if (splits) {
     StageCosts& weights = blocks.weights;
-    add(compute.layer_weights, weights.weight_s, weights.tp_weight_s, weights.hidden_backward_s,
+    add(compute.layer_weights.ops, weights.weight_s, weights.tp_weight_s, weights.hidden_backward_s,
         weights.weight_ops);
-    weights.weight_first_saves_s = compute.layer_weights.compute_s - compute.first_weights_s;
+    weights.weight_first_saves_s = compute.layer_weights.ops.compute_s - compute.layer_weights.first_s;
   }
-  add_forward(compute.embedding_forward, blocks.embedding);
-  add_backward(compute.embedding_backward, compute.first_embedding_s, blocks.embedding);
-  add_forward(compute.position_forward, blocks.positions);
-  add_backward(compute.position_backward, compute.first_position_s, blocks.positions);
-  add_forward(compute.head_forward, blocks.head);
-  add_backward(compute.head_backward, compute.first_head_s, blocks.head);
+  add_block(compute.embedding, blocks.embedding);
+  add_block(compute.positions, blocks.positions);
+  add_block(compute.head, blocks.head);
   return blocks;
 }
 

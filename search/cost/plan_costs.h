@@ -65,28 +65,26 @@ class PlanCosts {
 
  private:
   // What does not depend on the placement of ranks.
+  struct BackwardOps {
+    OpSum ops;
+    double first_s = 0;  // of the backward that writes the gradients which `ops` add to
+  };
   struct BlockOps {
-    // The ops of one layer, by its kind.
-    struct Layer {
-      OpSum forward, backward;
-      double first_s = 0;  // the backward that writes the gradients which `backward` adds to
-      // A layer's whole backward, of one that recomputes where backwards are split. `backward` and first_s
-      // then have the first part, layer_weights and first_weights_s the other one.
-      OpSum recomputing_backward;
-      double first_recomputing_s = 0;
+    struct Block {
+      OpSum forward;
+      BackwardOps backward;
     };
-    std::vector<Layer> layers;  // by the number of the kind
-    OpSum layer_weights;
-    double first_weights_s = 0;
-    OpSum embedding_forward, embedding_backward, position_forward, position_backward;
-    OpSum head_forward, head_backward;
-    // The same backwards, which write the gradients that those above add to.
-    double first_embedding_s = 0, first_position_s = 0, first_head_s = 0;
+    // By the number of the kind. Where backwards are split, `backward` has their first part.
+    std::vector<Block> layers;
+    std::vector<BackwardOps> whole_backwards;  // where backwards are split, of layers that delay nothing
+    BackwardOps layer_weights;                 // the second part
+    Block embedding, positions, head;
   };
 
   OpSum SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
-  BlockOps::Layer LayerOpsOf(const ParallelPlan& plan, const LayerKind& kind) const;
-  OpSum SumOfHead(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
+  // `list`: returns the ops of a backward that adds to gradients, or of one that writes them.
+  template <typename List>
+  BackwardOps SumOfBackward(const ParallelPlan& plan, const List& list) const;
   double SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
   const BlockOps& BlockOpsOf(const ParallelPlan& plan);
   BlockCosts MakeBlocks(const ParallelPlan& plan);  // without costs of the engine and corrections

@@ -3,8 +3,8 @@
 #include <set>
 #include <utility>
 
+#include "search/blocks/layer.h"
 #include "search/cost/op_lists/action_ops.h"
-#include "search/cost/op_lists/layer_ops.h"
 #include "search/cost/op_lists/rank_ops.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/rank_mesh.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "search/cost/op_lists/layer_ops.h"
+#include "search/blocks/layer.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "search/cost/op_lists/layer_ops.h"
+#include "search/blocks/layer.h"
 #include "search/ops/hosted_time.h"
 #include "search/plan/model_stages.h"
 

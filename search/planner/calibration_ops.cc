@@ -6,8 +6,11 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
+#include "search/blocks/embedding.h"
+#include "search/blocks/head.h"
+#include "search/blocks/layer.h"
+#include "search/blocks/messages.h"
 #include "search/cost/op_lists/action_ops.h"
-#include "search/cost/op_lists/layer_ops.h"
 #include "search/cost/op_lists/rank_ops.h"
 #include "search/cost/op_times/nominal_times.h"
 #include "search/plan/model_stages.h"
@@ -61,9 +64,10 @@ OpWeights StepOps(const RunView& run) {
     for (const auto& [kind, counts] : kinds) {
       const double split = counts.delaying * times, whole = counts.layers * times - split;
       if (whole > 0) Add(weights, LayerBackwardOps(run, accumulate, kind), whole);
-      if (split > 0) Add(weights, LayerInputGradientOps(run, accumulate, kind), split);
+      if (split > 0) Add(weights, LayerBackwardOps(run, accumulate, kind, Gradients::kInputs), split);
     }
-    if (all_delaying > 0) Add(weights, LayerWeightGradientOps(run, accumulate), all_delaying * times);
+    if (all_delaying > 0)
+      Add(weights, LayerBackwardOps(run, accumulate, {}, Gradients::kWeights), all_delaying * times);
     Add(weights, PositionBackwardOps(run, accumulate), times);
     Add(weights, EmbeddingBackwardOps(run, accumulate), times);
     Add(weights, HeadBackwardOps(run, accumulate), times);

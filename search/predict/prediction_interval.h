@@ -18,7 +18,7 @@ inline constexpr double kUncalibratedBelow = 0.20;
 inline constexpr double kUncalibratedAbove = 0.30;
 
 // Seconds in which a slow host, with a framework that issues its ops from a script, issues one op of
-// layer_ops.h; an op of several kernels counts all their launches.
+// search/blocks; an op of several kernels counts all their launches.
 //
 // This is an upper figure, from the step times of small GPTs on A100s in the measurements published with
 // vTrain (2024). There a layer's forward, recomputation and backward take at least 3.0 to 3.2 ms on one GPU

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "search/blocks/embedding.h"
+#include "search/blocks/head.h"
+#include "search/blocks/layer.h"
 #include "search/ops/memory_sizes.h"
 #include "search/schedule/generators.h"
 
@@ -97,47 +100,20 @@ PlanMemory::PlanMemory(const RunView& run)
       workload_(run.workload),
       types_(run.workload.precision),
       s_(LocalDimsOf(run)) {
-  const std::int64_t e = SizeOf(types_.compute), st = SizeOf(types_.statistics);
-  const auto rows = [&](std::int64_t width) { return AlignedBytes(s_.tokens * width * e); };
-  const std::int64_t per_token = AlignedBytes(s_.tokens * st);  // one statistic per token
-  // of one norm
-  const std::int64_t statistics = (HasMean(run.model.norm) ? 2 : 1) * AlignedBytes(s_.rows * st);
-  const std::int64_t probabilities = AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * s_.seq_len * e);
-  const std::int64_t all_hidden = rows(s_.hidden);
-  hidden_ = AlignedBytes(s_.rows * s_.hidden * e);
-  message_ = AlignedBytes(s_.message * e);
-  const std::int64_t ids = AlignedBytes(s_.tokens * SizeOf(DType::kI32));
-  ids_ = ids + (run.model.embedding_norm ? hidden_ + statistics : 0);
+  const TensorBytes bytes(run);
+  const BlockBytes layer = LayerBytes(run, bytes);
+  hidden_ = bytes.Hidden();
+  message_ = bytes.Of(s_.message);
+  embedding_ = EmbeddingBytes(run.model, bytes);
+  layer_ = layer.stored;
+  head_ = HeadBytes(run.plan, bytes);
 
-  // One layer's tensors except its input x: as computed, and as kept in a slot.
-  const std::int64_t kept_by_attention =
-      IsUnfused(run.plan) ? probabilities : AlignedBytes(s_.micro_batch * s_.heads * s_.seq_len * st);
-  inner_ = 2 * statistics + 3 * hidden_ + rows(s_.qkv) + kept_by_attention + rows(s_.attention) +
-           rows(s_.fc) + rows(s_.ffn);
-  if (run.model.shared_norm) inner_ -= statistics + hidden_;
-  // What norms on outputs read, in place of what those on inputs write, or beside it.
-  if (run.model.norm_placement == NormPlacement::kSandwich) inner_ += 2 * (statistics + hidden_);
-  if (run.model.qk_norm != QkNorm::kNone) {
-    inner_ += rows((s_.heads + s_.kv_heads) * s_.head_dim) +
-              AlignedBytes(s_.tokens * QkNormStatistics(run.model, s_) * st);
-  }
-  kept_ = inner_ - (RecomputesScores(run.plan) ? probabilities : 0);
-  head_ = 2 * hidden_ + statistics + rows(s_.vocab) + ids;
-  if (SplitsLayers(run.plan)) head_ += per_token + AlignedBytes(2 * s_.tokens * st);
-
-  workspace_ = all_hidden + rows(s_.qkv) + rows(s_.attention) + rows(s_.ffn) +
+  workspace_ = layer.workspace + layer.recomputed + bytes.Rows(s_.hidden) +
                AlignedBytes(kStepScalars * SizeOf(DType::kF64));
-  workspace_ += IsUnfused(run.plan) ? probabilities
-                                    : AlignedBytes(AttentionWorkspaceElements(s_.seq_len, s_.head_dim) * st);
-  if (RecomputesScores(run.plan)) workspace_ += probabilities;
-  if (run.model.qk_norm == QkNorm::kFull)
-    workspace_ += AlignedBytes(s_.tokens * QkNormStatistics(run.model, s_) * st);
-  if (IsGated(run.model.activation)) workspace_ += rows(s_.fc);
-  if (s_.kv_replicas > 1) workspace_ += rows(s_.qkv - s_.attention);  // keys and values apart
   if (run.plan.pp == 1) workspace_ += hidden_;
   // The gradient of a block's output, beside that of the residual stream.
   if (NormsOutputs(run.model.norm_placement) || run.model.residual_scale != 1) workspace_ += hidden_;
-  if (run.plan.recompute == Recompute::kFull) workspace_ += inner_;
+  if (run.plan.recompute == Recompute::kFull) workspace_ += layer_;
   if (SplitsSequence(run.plan) && TensorChunks(run.plan) > 1) workspace_ += hidden_;  // scattered sums
   // Exchanged with slots. Norms on outputs exchange the gradients of blocks.
   if (SplitsBackward(run.plan) && !NormsOutputs(run.model.norm_placement)) workspace_ += hidden_ + message_;

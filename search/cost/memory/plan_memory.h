@@ -56,11 +56,11 @@ class PlanMemory {
 
   // Returns the bytes of the rank's activation slots.
   std::int64_t Activations(const RankLoad& rank) const {
-    return rank.hidden * hidden_ + rank.kept * kept_ + rank.messages * message_ + rank.ids * ids_ +
+    return rank.hidden * hidden_ + rank.kept * layer_ + rank.messages * message_ + rank.ids * embedding_ +
            rank.heads * head_;
   }
   // Returns the bytes that a slot saves with each layer that recomputes.
-  std::int64_t RecomputedLayer() const { return kept_; }
+  std::int64_t RecomputedLayer() const { return layer_; }
   // Returns the bytes of what ops need beside their operands: of all regions but the activations, what alone
   // depends on the mode of recompute.
   std::int64_t OpWorkspace() const { return workspace_; }
@@ -75,8 +75,9 @@ class PlanMemory {
   LocalDims s_;
   std::int64_t hidden_ = 0;   // [R,H e]
   std::int64_t message_ = 0;  // a buffer of a message
-  std::int64_t ids_ = 0;      // [T int32], and what a norm of the embeddings keeps
-  std::int64_t inner_ = 0, kept_ = 0, head_ = 0, workspace_ = 0;
+  // What a slot keeps of the embedding, of each layer besides its input, and of the head.
+  std::int64_t embedding_ = 0, layer_ = 0, head_ = 0;
+  std::int64_t workspace_ = 0;
 };
 
 }  // namespace autocfg

@@ -8,8 +8,11 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "search/blocks/embedding.h"
+#include "search/blocks/head.h"
+#include "search/blocks/layer.h"
+#include "search/blocks/messages.h"
 #include "search/cost/memory/rank_units.h"
-#include "search/cost/op_lists/layer_ops.h"
 #include "search/cost/op_lists/unit_ops.h"
 #include "search/plan/model_stages.h"
 #include "search/schedule/action_kinds.h"
@@ -72,8 +75,9 @@ class StageBlocks {
         OfLayers([this](const LayerKind& kind) { return LayerRecomputeOps(run_, kind); });
     const LayerOps layer = OfLayers(
         [this, accumulate](const LayerKind& kind) { return LayerBackwardOps(run_, accumulate, kind); });
-    const LayerOps delaying = OfLayers(
-        [this, accumulate](const LayerKind& kind) { return LayerInputGradientOps(run_, accumulate, kind); });
+    const LayerOps delaying = OfLayers([this, accumulate](const LayerKind& kind) {
+      return LayerBackwardOps(run_, accumulate, kind, Gradients::kInputs);
+    });
     const std::int64_t recomputing = LayersWithRecomputeOps(run_.plan, Layers());
     for (std::int64_t i = Layers() - 1; i >= 0; --i) {
       UnitBlock block = Read(LayerUnit(i), i < recomputing ? recompute[i] : std::vector<OpDesc>());
@@ -95,7 +99,7 @@ class StageBlocks {
 
   std::vector<UnitBlock> WeightGradients(bool accumulate, bool reduces) const {
     std::vector<UnitBlock> blocks;
-    const std::vector<OpDesc> layer = LayerWeightGradientOps(run_, accumulate);
+    const std::vector<OpDesc> layer = LayerBackwardOps(run_, accumulate, {}, Gradients::kWeights);
     for (std::int64_t i = Layers() - 1; i >= Layers() - Delayed(); --i) {
       blocks.push_back({layer});
       if (reduces) Completes(LayerUnit(i), blocks.back());

@@ -17,7 +17,7 @@
 
 namespace autocfg {
 
-// Returns the ops of one action of a rank's program: those of layer_ops.h in the action's order, with the
+// Returns the ops of one action of a rank's program: those of search/blocks in the action's order, with the
 // collectives of units, its message, or its RankOps. A forward, backward or part of a backward needs the
 // action's stage and microbatch: that of microbatch 0 writes the gradients (WritesGradients), and the last
 // compute of the rank may reduce them (IsLastCompute). Throws std::logic_error if the stage is missing or

@@ -26,9 +26,9 @@ std::size_t PlanTable::GroupHash::operator()(const StageOptions& stage) const {
 }
 
 std::size_t PlanTable::GroupHash::operator()(const Others& others) const {
-  return absl::HashOf(others.recompute, others.attention, others.sequence_parallel, others.tp_overlap,
-                      others.p2p_overlap, others.scatter_gather, others.zero_stage, others.dp_shard,
-                      others.grad_overlap, others.param_overlap);
+  return absl::HashOf(others.recompute, others.recompute_parts, others.attention, others.sequence_parallel,
+                      others.tp_overlap, others.p2p_overlap, others.scatter_gather, others.zero_stage,
+                      others.dp_shard, others.grad_overlap, others.param_overlap);
 }
 
 template <typename T>

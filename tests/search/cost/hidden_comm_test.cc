@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/fnv1a.h"
+#include "search/blocks/layer.h"
 #include "search/cost/cost_model.h"
-#include "search/cost/op_lists/layer_ops.h"
 #include "search/plan/plan_text.h"
 #include "tests/search/cost/synthetic_device.h"
 

@@ -164,7 +164,7 @@ TEST_F(LayerOpsTest, NormsOnOutputs) {
   EXPECT_EQ(LayerRecomputeOps({model, workload, plan}), forward);
   // Gradients of the stream are updated in place, by a norm or by a sum.
   const auto adds = [this] {
-    const auto ops = OpsText(LayerInputGradientOps({model, workload, plan}, false));
+    const auto ops = OpsText(LayerBackwardOps({model, workload, plan}, false, {}, Gradients::kInputs));
     return std::count(ops.begin(), ops.end(), "residual_add fp32 64x128");
   };
   EXPECT_EQ(adds(), 2);
@@ -185,7 +185,7 @@ TEST_F(LayerOpsTest, ScaledResiduals) {
   // The bias comes before the scale, so that it does not come with the residual.
   EXPECT_THAT(OpsText(LayerForwardOps({model, workload, plan})),
               IsSupersetOf({"position_forward fp32 64x128", "residual_add fp32 64x128"}));
-  const auto weights = OpsText(LayerWeightGradientOps({model, workload, plan}, true));
+  const auto weights = OpsText(LayerBackwardOps({model, workload, plan}, true, {}, Gradients::kWeights));
   EXPECT_EQ(std::count(weights.begin(), weights.end(), "scale fp32 64x128"), 2) << "nothing keeps them";
   // Side by side, both blocks read the same gradient.
   model.parallel_residual = true;
@@ -206,7 +206,7 @@ TEST_F(LayerOpsTest, LayerBackward) {
 }
 
 TEST_F(LayerOpsTest, PartsOfALayerBackward) {
-  EXPECT_THAT(OpsText(LayerInputGradientOps({model, workload, plan}, true)),
+  EXPECT_THAT(OpsText(LayerBackwardOps({model, workload, plan}, true, {}, Gradients::kInputs)),
               ElementsAre("matmul fp32 nt activation_gradient gelu 64x256x128", "matmul fp32 nt 64x128x256",
                           "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 acc 64x128",
                           "residual_add fp32 64x128", "matmul fp32 nt 64x64x128",
@@ -214,19 +214,21 @@ TEST_F(LayerOpsTest, PartsOfALayerBackward) {
                           "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 acc 64x128",
                           "residual_add fp32 64x128"));
   EXPECT_THAT(
-      OpsText(LayerWeightGradientOps({model, workload, plan}, true)),
+      OpsText(LayerBackwardOps({model, workload, plan}, true, {}, Gradients::kWeights)),
       ElementsAre("matmul fp32 tn acc bias_gradient 256x128x64",
                   "matmul fp32 tn acc bias_gradient 128x256x64", "matmul fp32 tn acc bias_gradient 64x128x64",
                   "matmul fp32 tn acc bias_gradient 128x192x64"));
   // Under sequence parallelism both parts gather the gradients of the row-parallel layers' outputs.
   plan.sequence_parallel = true;
-  const std::vector<std::string> weights = OpsText(LayerWeightGradientOps({model, workload, plan}, false));
+  const std::vector<std::string> weights =
+      OpsText(LayerBackwardOps({model, workload, plan}, false, {}, Gradients::kWeights));
   ASSERT_EQ(weights.size(), 8u);
   for (std::size_t i = 0; i < weights.size(); i += 2) {
     EXPECT_EQ(weights[i], "all_gather fp32 tensor/2 8192");
     EXPECT_EQ(weights[i + 1].rfind("matmul fp32 tn bias_gradient ", 0), 0u) << weights[i + 1];
   }
-  const std::vector<std::string> input = OpsText(LayerInputGradientOps({model, workload, plan}, true));
+  const std::vector<std::string> input =
+      OpsText(LayerBackwardOps({model, workload, plan}, true, {}, Gradients::kInputs));
   EXPECT_EQ(std::count(input.begin(), input.end(), "all_gather fp32 tensor/2 8192"), 2);
   EXPECT_EQ(std::count(input.begin(), input.end(), "reduce_scatter fp32 tensor/2 8192"), 2);
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "search/cost/op_lists/layer_ops.h"
+#include "search/blocks/layer.h"
 #include "tests/search/cost/synthetic_device.h"
 
 namespace autocfg {

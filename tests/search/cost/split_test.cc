@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "search/blocks/layer.h"
 #include "search/cost/kinds_of_layers.h"
-#include "search/cost/op_lists/layer_ops.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
 #include "tests/search/cost/random_runs.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "search/cost/op_lists/layer_ops.h"
+#include "search/blocks/layer.h"
 #include "search/cost/op_times/op_times.h"
 #include "search/cost/plan_op_times.h"
 #include "search/ops/op_desc.h"

@@ -12,9 +12,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "search/blocks/layer.h"
 #include "search/cost/memory/rank_units.h"
 #include "search/cost/op_lists/action_ops.h"
-#include "search/cost/op_lists/layer_ops.h"
 #include "search/plan/plan_text.h"
 #include "search/schedule/action_kinds.h"
 #include "search/schedule/program.h"
@@ -50,8 +50,10 @@ class UnitOpsTest : public ::testing::Test {
                      {"head", HeadForwardOps({model, workload, plan})}}
             : Blocks{{"head", HeadBackwardOps({model, workload, plan}, accumulate)},
                      {"layer", LayerBackwardOps({model, workload, plan}, accumulate)},
-                     {"layer inputs", LayerInputGradientOps({model, workload, plan}, accumulate)},
-                     {"layer weights", LayerWeightGradientOps({model, workload, plan}, accumulate)},
+                     {"layer inputs",
+                      LayerBackwardOps({model, workload, plan}, accumulate, {}, Gradients::kInputs)},
+                     {"layer weights",
+                      LayerBackwardOps({model, workload, plan}, accumulate, {}, Gradients::kWeights)},
                      {"recompute", LayerRecomputeOps({model, workload, plan})},
                      {"positions", PositionBackwardOps({model, workload, plan}, accumulate)},
                      {"embedding", EmbeddingBackwardOps({model, workload, plan}, accumulate)}};

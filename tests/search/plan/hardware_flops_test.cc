@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "search/cost/op_lists/layer_ops.h"
+#include "search/blocks/layer.h"
 
 namespace autocfg {
 namespace {
