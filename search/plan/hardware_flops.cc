@@ -29,22 +29,29 @@ ModelSpec RecomputedPart(const ModelSpec& model, const ParallelPlan& plan) {
   return part;
 }
 
+// Returns the FLOPs of a product of the hidden and the feed-forward width in so many layers.
+double Product(const ModelSpec& model, std::int64_t layers, double tokens) {
+  return 2 * tokens * static_cast<double>(model.ffn_hidden) * static_cast<double>(model.hidden) *
+         static_cast<double>(layers);
+}
+
 }  // namespace
 
 double HardwareFlops(const ModelSpec& model, const ParallelPlan& plan, double tokens, double seq_len) {
   const double once = ModelFlops(model, tokens, seq_len);
-  if (RecomputesScores(plan)) {
+  if (plan.recompute != Recompute::kFull) {
     const auto width = static_cast<double>(model.heads * model.head_dim);
-    return once + 4 * tokens * CountedKeys(model, seq_len) * width;
+    const double scores = RecomputesScores(plan) ? 4 * tokens * CountedKeys(model, seq_len) * width : 0;
+    const double projections =
+        RecomputesPart(plan, LayerPart::kMlp)
+            ? (IsGated(model.activation) ? 2 : 1) * Product(model, model.layers, tokens)
+            : 0;
+    return once + scores + projections;
   }
-  if (plan.recompute != Recompute::kFull) return once;
   const ModelSpec recomputed = plan.recompute_layers > 0 ? RecomputedPart(model, plan) : model;
   // Which the backward of a norm on its output needs.
-  const double last_products = NormsOutputs(model.norm_placement)
-                                   ? 0
-                                   : 2 * tokens * static_cast<double>(model.ffn_hidden) *
-                                         static_cast<double>(model.hidden) *
-                                         static_cast<double>(recomputed.layers);
+  const double last_products =
+      NormsOutputs(model.norm_placement) ? 0 : Product(model, recomputed.layers, tokens);
   return once + LayersForwardFlops(recomputed, tokens, seq_len) - last_products;
 }
 

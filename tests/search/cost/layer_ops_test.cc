@@ -7,6 +7,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "search/blocks/embedding.h"
+#include "search/blocks/head.h"
+#include "search/blocks/layer.h"
 #include "search/cost/op_lists/action_ops.h"
 #include "search/cost/op_lists/rank_ops.h"
 #include "search/schedule/action_kinds.h"
@@ -295,6 +298,49 @@ TEST_F(LayerOpsTest, RecomputationRunsTheForwardWithoutItsLastThreeOps) {
   std::vector<OpDesc> forward = LayerForwardOps({model, workload, plan});
   forward.resize(forward.size() - 3);
   EXPECT_EQ(LayerRecomputeOps({model, workload, plan}), forward);
+}
+
+// Each part runs what the forward runs of it. Where the activation is apart from its product, that is an op of
+// its own; else it reads the product that is stored.
+TEST_F(LayerOpsTest, PartsOfALayerRunAgain) {
+  const std::vector<OpDesc> forward = LayerForwardOps({model, workload, plan});
+  plan.recompute = Recompute::kSelective;
+  const auto again = [&](LayerParts parts) {
+    plan.recompute_parts = parts;
+    return LayerRecomputeOps({model, workload, plan});
+  };
+  EXPECT_TRUE(again({LayerPart::kCoreAttention}).empty()) << "attention is fused";
+  std::vector<OpDesc> norms, products;
+  for (const OpDesc& op : forward) {
+    if (op.kind == OpKind::kLayerNormForward) norms.push_back(op);
+    if (op.epilogue == Epilogue::kActivation) products.push_back(op);
+  }
+  ASSERT_EQ(norms.size(), 2u);
+  ASSERT_EQ(products.size(), 1u);
+  EXPECT_EQ(again({LayerPart::kNorm}), norms);
+  EXPECT_EQ(again({LayerPart::kMlp}), products);
+  EXPECT_EQ(again({LayerPart::kMlp, LayerPart::kActivation}), products);
+  const std::vector<OpDesc> activation = again({LayerPart::kActivation});
+  ASSERT_EQ(activation.size(), 1u);
+  EXPECT_EQ(activation[0].kind, OpKind::kActivationForward);
+  EXPECT_FALSE(activation[0].bias) << "the stored projection has it";
+  EXPECT_EQ(activation[0].activation, model.activation);
+  EXPECT_EQ(again({LayerPart::kNorm, LayerPart::kMlp}), (std::vector{norms[0], norms[1], products[0]}));
+}
+
+// A layer that computes inputs of its weights again delays no gradients.
+TEST_F(LayerOpsTest, WhatWeightsReadIsNotComputedAgainLater) {
+  plan.schedule = Schedule::kZeroBubbleH1;
+  plan.recompute = Recompute::kSelective;
+  for (const LayerPart part : {LayerPart::kMlp, LayerPart::kActivation, LayerPart::kNorm}) {
+    plan.recompute_parts = {part};
+    EXPECT_EQ(LayersWithDelayedGradients(plan, 4), 0);
+    EXPECT_EQ(LayersWithRecomputeOps(plan, 4), 4);
+  }
+  plan.recompute_parts = {LayerPart::kCoreAttention};
+  plan.attention = Attention::kUnfused;
+  EXPECT_EQ(LayersWithDelayedGradients(plan, 4), 4);
+  EXPECT_EQ(LayersWithRecomputeOps(plan, 4), 4);
 }
 
 TEST_F(LayerOpsTest, EmbeddingAndHead) {

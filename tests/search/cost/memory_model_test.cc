@@ -57,6 +57,40 @@ TEST(MemoryModel, ActivationsOfALayerAreThoseOfThePaper) {
   }
 }
 
+// The same table by tensor (section 4.1): each norm writes 2 s b h bytes, the products and the activation of
+// feed-forward 8 s b h each. A part that is computed again leaves its tensors to one set in the workspace.
+TEST(MemoryModel, PartsThatAreComputedAgainAreThoseOfThePaper) {
+  const std::int64_t s = 2048, b = 4, h = 6144, a = 64;
+  for (const std::int64_t t : {1, 8}) {
+    const auto memory = [&](std::int64_t layers, const std::string& recompute) {
+      const ModelSpec model{.layers = layers,
+                            .hidden = h,
+                            .heads = a,
+                            .kv_heads = a,
+                            .head_dim = h / a,
+                            .ffn_hidden = 4 * h,
+                            .vocab = 51200,
+                            .max_seq_len = s};
+      const Workload workload{.global_batch = b, .seq_len = s, .precision = *ParsePrecision("bf16")};
+      ParallelPlan plan{{.tp = t}, {.micro_batch = b, .attention = Attention::kUnfused}};
+      const PlanOption& option = *FindPlanOption("recompute");
+      EXPECT_TRUE(option.parse(option, recompute, plan).ok());
+      return RankMemory({model, workload, plan}, 0);
+    };
+    const std::int64_t norms = 2 * (2 * s * b * h + 2 * 4 * s * b), product = 8 * s * b * h / t,
+                       scores = 2 * a * s * s * b / t;
+    for (const auto& [recompute, bytes] : {std::pair<std::string, std::int64_t>{"selective:norm", norms},
+                                           {"selective:mlp", 2 * product},
+                                           {"selective:act", product},
+                                           {"selective:core_attn", scores},
+                                           {"selective:core_attn+mlp+norm", scores + 2 * product + norms}}) {
+      const MemoryBytes stored = memory(2, "none"), again = memory(2, recompute);
+      EXPECT_EQ(stored.activations - again.activations, 2 * bytes) << t << " " << recompute;
+      EXPECT_EQ(again.workspace - stored.workspace, bytes) << t << " " << recompute;
+    }
+  }
+}
+
 // T = 64, H = 128, S = 32, N = 4, A = 64, F = 256, V = 512: no tensor needs padding, so all figures can be
 // computed by hand.
 TEST(MemoryModel, ByHand) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "search/blocks/layer.h"
+#include "search/plan/plan_options.h"
 
 namespace autocfg {
 namespace {
@@ -107,6 +108,32 @@ TEST(HardwareFlops, SelectiveRecomputesAttention) {
   EXPECT_NEAR(attention, 12 * tokens * seq * hidden * layers, 1);
   EXPECT_NEAR((HardwareFlops(Gpt(), plan, tokens, seq) - ModelFlops(Gpt(), tokens, seq)) / attention, 1.0 / 3,
               1e-9);
+}
+
+// The parts of layers that are computed again have the FLOPs of their listed products and attention.
+TEST(HardwareFlops, PartsMatchTheEnginesOps) {
+  for (const Activation activation : {Activation::kGelu, Activation::kSwiGlu}) {
+    ModelSpec model = Gpt();
+    model.activation = activation;
+    const Workload workload{.global_batch = 1, .seq_len = 2048, .precision = *ParsePrecision("bf16")};
+    for (const LayerParts parts :
+         {LayerParts{LayerPart::kMlp}, LayerParts{LayerPart::kActivation}, LayerParts{LayerPart::kNorm},
+          LayerParts{LayerPart::kCoreAttention, LayerPart::kMlp, LayerPart::kNorm}}) {
+      const ParallelPlan plan{
+          {},
+          {.recompute = Recompute::kSelective, .recompute_parts = parts, .attention = Attention::kUnfused}};
+      double again = 0;
+      for (const OpDesc& op : LayerRecomputeOps({model, workload, plan})) {
+        const auto dim = [&op](std::size_t i) { return static_cast<double>(op.dims[i]); };
+        if (op.kind == OpKind::kMatmul) again += 2 * dim(0) * dim(1) * dim(2);
+        if (op.kind == OpKind::kUnfusedAttentionForward)
+          again += 4 * dim(0) * dim(1) * dim(1) * dim(2) * dim(3);
+      }
+      const double once = ModelFlops(model, 2048, 2048);
+      EXPECT_NEAR((HardwareFlops(model, plan, 2048, 2048) - once) / once, 24 * again / once, 1e-9)
+          << Name(activation) << " " << RecomputeText(plan);
+    }
+  }
 }
 
 TEST(PeakFlops, IsPerPrecision) {

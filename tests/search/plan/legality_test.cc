@@ -203,6 +203,10 @@ TEST(Canonical, OptionsWithNothingToActOn) {
   EXPECT_EQ(canonical("recompute=selective"), "tp=1,pp=1,dp=1,mbs=1");
   EXPECT_EQ(canonical("recompute=selective,attention=unfused"),
             "tp=1,pp=1,dp=1,mbs=1,recompute=selective,attention=unfused");
+  EXPECT_EQ(canonical("recompute=selective:core_attn+mlp+act"),
+            "tp=1,pp=1,dp=1,mbs=1,recompute=selective:mlp");
+  EXPECT_EQ(canonical("recompute=selective:core_attn+norm,attention=unfused"),
+            "tp=1,pp=1,dp=1,mbs=1,recompute=selective:core_attn+norm,attention=unfused");
   EXPECT_EQ(canonical("tp=2,scatter_gather=1"), "tp=2,pp=1,dp=1,mbs=1");
   EXPECT_EQ(canonical("pp=2,scatter_gather=1"), "tp=1,pp=2,dp=1,mbs=1");
   EXPECT_EQ(canonical("tp=2,pp=2,sp=1,scatter_gather=1"), "tp=2,pp=2,dp=1,mbs=1,sp=1");
@@ -226,6 +230,12 @@ TEST(Canonical, AgreesWithNotes) {
       if (flag()) ++plan.split_layers.back();
     }
     plan.recompute = static_cast<Recompute>(random() % 3);
+    if (plan.recompute == Recompute::kSelective) {
+      plan.recompute_parts = {};
+      for (std::size_t part = 0; part < kLayerPartNames.size(); ++part) {
+        if (flag()) plan.recompute_parts.Add(static_cast<LayerPart>(part));
+      }
+    }
     plan.attention = flag() ? Attention::kFused : Attention::kUnfused;
     plan.sequence_parallel = flag();
     plan.zero_stage = flag() ? 1 : 0;
@@ -248,6 +258,12 @@ TEST(Notes, Sentences) {
       ElementsAre("schedule=gpipe has nothing to act on at pp=1",
                   "recompute=selective has nothing to act on under attention=fused, which stores no scores",
                   "sp=1 has nothing to act on at tp=1"));
+  EXPECT_THAT(
+      Notes(Plan("recompute=selective:core_attn+mlp")),
+      ElementsAre("recompute=selective:core_attn+mlp names core_attn, which has nothing to act on under "
+                  "attention=fused"));
+  EXPECT_THAT(Notes(Plan("recompute=selective:mlp+act")),
+              ElementsAre("recompute=selective:mlp+act names act, a part of mlp"));
   EXPECT_THAT(Notes(Plan("pp=2,split=6+6")), ElementsAre("split=6+6 means split=even"));
   EXPECT_THAT(Notes(Plan("split=12")), ElementsAre("split=12 has nothing to act on at pp=1"));
   EXPECT_THAT(Notes(Plan("dp=4,zero=1,dp_shard=1")),
@@ -260,7 +276,7 @@ TEST(CheckEngineSupports, EveryOption) {
        {"tp=2,pp=2,dp=2,mbs=2,schedule=gpipe,recompute=full", "tp=2,recompute=selective", "sp=1", "zero=2",
         "tp_overlap=2", "dp=2,grad_overlap=1", "dp=2,zero=1,param_overlap=1", "p2p_overlap=1",
         "scatter_gather=1", "schedule=zb-h1", "pp=2,vpp=2", "pp=2,split=auto", "pp=2,split=7+5",
-        "pp=2,vpp=2,split=1+2+3+6,recompute=full:2", "recompute=full:2"}) {
+        "pp=2,vpp=2,split=1+2+3+6,recompute=full:2", "recompute=full:2", "recompute=selective:mlp+norm"}) {
     EXPECT_TRUE(CheckPredictable(Plan(text)).ok()) << text;
     EXPECT_TRUE(CheckEngineSupports(Plan(text)).ok()) << text;
   }
@@ -312,7 +328,8 @@ ParallelPlan AnyPlan(std::mt19937_64& random) {
     if (option.form == OptionForm::kSize) values = {"1", "2", "3", "4", "6"};
     if (option.name == "dp_shard") std::erase(values, "1");  // no search has it
     if (option.name == "split") values = {"even", "auto", "6+6", "4+4+4", "5+7"};
-    if (option.name == "recompute") values = {"none", "selective", "full", "full:2", "full:5"};
+    if (option.name == "recompute")
+      values = {"none", "selective", "selective:mlp+norm", "full", "full:2", "full:5"};
     EXPECT_TRUE(option.parse(option, values[random() % values.size()], plan).ok());
   }
   return plan;

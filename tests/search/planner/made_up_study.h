@@ -14,6 +14,7 @@
 
 #include "gtest/gtest.h"
 #include "search/planner/search_loop.h"
+#include "search/space/search_space.h"
 #include "tests/search/cost/synthetic_device.h"
 
 namespace autocfg::test {
@@ -58,8 +59,7 @@ class HiddenTruth {
       const auto [layout, made] = layouts.try_emplace({p.tp, p.pp, p.dp}, 0);
       if (made) layout->second = 0.1 * Normal();
       ParallelPlan family = p;
-      family.recompute = Recompute::kNone;
-      family.recompute_layers = 0;
+      SearchSpace::RecomputeValue{}.SetIn(family);
       family.zero_stage = std::min<std::int64_t>(family.zero_stage, 1);
       const auto [deviation, first] = families.try_emplace(family, 0);
       if (first) deviation->second = own * Normal();

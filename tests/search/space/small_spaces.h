@@ -46,8 +46,7 @@ inline std::vector<ParallelPlan> AllAlternatives(
     for (const SearchSpace::Alternative& alternative : alternatives) {
       for (const SearchSpace::RecomputeValue& depth : alternative.depths) {
         plans.push_back(alternative.plan);
-        plans.back().recompute = depth.mode;
-        plans.back().recompute_layers = depth.layers;
+        depth.SetIn(plans.back());
       }
     }
     return true;

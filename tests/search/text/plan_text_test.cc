@@ -116,11 +116,32 @@ TEST(PlanText, Refused) {
   EXPECT_THAT(message("split="), HasSubstr("split"));
   EXPECT_THAT(message("recompute=full:"), HasSubstr("full:K"));
   EXPECT_THAT(message("recompute=full:0"), HasSubstr("full:K"));
-  EXPECT_THAT(message("recompute=most"), HasSubstr("one of none, selective, full, full:K"));
+  EXPECT_THAT(message("recompute=most"), HasSubstr("one of none, selective, selective:NAMES, full, full:K"));
+  EXPECT_THAT(message("recompute=selectiv"), HasSubstr("did you mean selective"));
+  for (const char* value : {"selective:", "selective:mlp+", "selective:+", "selective:NAMES", "selective:MLP",
+                            "selective:attn", "selective:mlp act"})
+    EXPECT_THAT(message(std::string("recompute=") + value), HasSubstr("recompute")) << value;
+  EXPECT_THAT(message("recompute=selective:mpl"), AllOf(HasSubstr("names the part 'mpl', which is not known"),
+                                                        HasSubstr("one of core_attn, mlp, act, norm")));
+  EXPECT_THAT(message("recompute=selective:core_atn"), HasSubstr("did you mean core_attn"));
+  EXPECT_THAT(message("recompute=selective:mlp+norm+mlp"), HasSubstr("a list that names mlp once"));
   EXPECT_THAT(message("sp=2"), HasSubstr("0 or 1"));
   EXPECT_THAT(message("zero=4"), HasSubstr("one of 0, 1, 2, 3"));
   EXPECT_THAT(message("dp_shard=0x"), HasSubstr("a whole number"));
   EXPECT_THAT(message("tp_overlap=3"), HasSubstr("one of 1, 2, 4, 8"));
+}
+
+TEST(PlanText, PartsOfLayersThatAreComputedAgain) {
+  const auto parts_of = [](const char* text) { return ParsePlanText(text)->recompute_parts; };
+  EXPECT_EQ(parts_of("recompute=selective"), LayerParts{LayerPart::kCoreAttention});
+  EXPECT_EQ(*ParsePlanText("recompute=selective:core_attn"), *ParsePlanText("recompute=selective"));
+  EXPECT_EQ(parts_of("recompute=selective:norm+mlp"), (LayerParts{LayerPart::kMlp, LayerPart::kNorm}));
+  EXPECT_EQ(PlanText(*ParsePlanText("recompute=selective:norm+act+core_attn")),
+            "tp=1,pp=1,dp=1,mbs=1,recompute=selective:core_attn+act+norm");
+  EXPECT_EQ(ParsePlanText("recompute=selective:mlp+experts").status().code(),
+            absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(ParsePlanText("recompute=selective:experts").status().message()),
+              HasSubstr("not supported yet"));
 }
 
 TEST(PlanText, BlanksAroundOptions) {
