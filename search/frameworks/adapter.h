@@ -30,7 +30,8 @@ struct FrameworkAdapter {
 
   // How the file is changed for another plan.
   std::string_view global_batch;  // the setting that says it
-  // Rows of settings that say the same in other ways: where one of a row changes, the others go.
+  // Rows of settings that say the same in other ways, or that belong together: where one of a row changes,
+  // those that the new plan does not need go.
   std::span<const std::span<const std::string_view>> spellings = {};
   std::string_view other_ranks = {};  // a degree whose value -1 is all ranks that are left
   bool has_padded_vocab = false;      // the file has the vocabulary with its padding, which tp decides

@@ -178,7 +178,7 @@ class PlanEditor {
     for (std::size_t values = setting.values.size(); values > 0; --values) {
       std::size_t next = end;
       while (next < line_end && (text[next] == ' ' || text[next] == '\t')) ++next;
-      if (next >= line_end || text[next] == '\\') break;
+      if (next >= line_end || text[next] == '\\' || text.substr(next).starts_with("--")) break;
       end = EndOfWord(text, next, line_end);
     }
     return end;

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "search/plan/legality.h"
 #include "search/plan/plan_options.h"
@@ -44,8 +46,19 @@ inline bool HasPartialShards(const ParallelPlan& plan) {
 inline std::string SaysSchedule(const PlanCase& c, std::string_view has) {
   return fmt::format("schedule={} (it has {})", Name(c.plan.schedule), has);
 }
-inline std::string SaysFullLayers(const PlanCase& c) {
-  return fmt::format("recompute=full:{}", c.plan.recompute_layers);
+inline std::string SaysRecompute(const PlanCase& c) {
+  return fmt::format("recompute={}", RecomputeText(c.plan));
+}
+// Whether recompute=selective names a part that is not in `has`.
+constexpr bool RecomputesOtherParts(const ParallelPlan& plan, LayerParts has) {
+  return plan.recompute == Recompute::kSelective && !has.Holds(plan.recompute_parts);
+}
+inline std::string SaysOtherParts(const PlanCase& c, LayerParts has) {
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < kLayerPartNames.size(); ++i) {
+    if (has.Has(static_cast<LayerPart>(i))) names.push_back(kLayerPartNames[i]);
+  }
+  return fmt::format("{} (it recomputes {})", SaysRecompute(c), fmt::join(names, " and "));
 }
 
 // Their tensor parallelism splits the keys' and values' projections by columns, and needs a whole head of

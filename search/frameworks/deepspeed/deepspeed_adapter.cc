@@ -36,10 +36,9 @@ constexpr LegalityRule kDeepSpeedRules[] = {
     {kCannot, "messages", kReads<"p2p_overlap">, [](const PlanCase& c) { return c.plan.p2p_overlap; },
      Says<"p2p_overlap=1">},
     {kCannot, "selective", kReads<"recompute">,
-     [](const PlanCase& c) { return c.plan.recompute == Recompute::kSelective; },
-     Says<"recompute=selective">},
+     [](const PlanCase& c) { return c.plan.recompute == Recompute::kSelective; }, SaysRecompute},
     {kCannot, "full_layers", kReads<"recompute">,
-     [](const PlanCase& c) { return c.plan.recompute_layers > 0; }, SaysFullLayers},
+     [](const PlanCase& c) { return c.plan.recompute_layers > 0; }, SaysRecompute},
 };
 
 constexpr HarmlessSetting kDeepSpeedHarmless[] = {

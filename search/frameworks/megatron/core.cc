@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "search/plan/model_stages.h"
+#include "search/plan/plan_options.h"
 
 namespace autocfg {
 namespace {
@@ -127,15 +128,21 @@ void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run) {
   plan.attention = unfused || (chosen_later && fp32) ? Attention::kUnfused : Attention::kFused;
 }
 
-void SetSelective(const Setting& setting, SettingReader& read, RunDraft& run) {
-  run.plan.recompute = run.plan.attention == Attention::kFused ? Recompute::kNone : Recompute::kSelective;
-  if (run.plan.attention == Attention::kFused) {
+void SetSelective(const Setting& setting, LayerParts parts, SettingReader& read, RunDraft& run) {
+  ParallelPlan& plan = run.plan;
+  const bool idle = parts.Has(LayerPart::kCoreAttention) && plan.attention == Attention::kFused;
+  if (idle) parts = parts.Without(LayerPart::kCoreAttention);
+  plan.recompute = parts.IsEmpty() ? Recompute::kNone : Recompute::kSelective;
+  if (!parts.IsEmpty()) plan.recompute_parts = parts;
+  if (idle) {
     read.NoteOf(setting,
-                "is selective, and fused attention keeps no scores to recompute: read as recompute=none");
+                fmt::format("is selective, and fused attention keeps no scores to recompute: read as "
+                            "recompute={}",
+                            RecomputeText(plan)));
   }
 }
 
-void ReadCoreRecompute(const CoreNames& names, SettingReader& read, RunDraft& run) {
+void ReadCoreRecompute(const CoreNames& names, LayerParts selected, SettingReader& read, RunDraft& run) {
   ParallelPlan& plan = run.plan;
   const std::string granularity = read.Text(names.recompute, "none");
   const Setting* method = read.Known(names.recompute_method);
@@ -146,7 +153,7 @@ void ReadCoreRecompute(const CoreNames& names, SettingReader& read, RunDraft& ru
       read.Fail(*method, fmt::format("contradicts {} {} of line {}; leave it out", names.recompute,
                                      granularity, read.text().Line(read.Find(names.recompute)->at)));
     }
-    SetSelective(*read.Find(names.recompute), read, run);
+    SetSelective(*read.Find(names.recompute), selected, read, run);
     return;
   }
   if (granularity != kFullRecompute) {

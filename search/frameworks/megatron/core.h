@@ -65,11 +65,12 @@ void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run);
 void ReadRotaryPositions(const CoreNames& names, SettingReader& read, ModelSpec& model);
 void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run);
 
-// Recomputes the scores of attention, as `setting` says; a note if fused attention keeps none.
-void SetSelective(const Setting& setting, SettingReader& read, RunDraft& run);
+// Recomputes the parts, as `setting` says. Leaves out the scores of attention, with a note, if fused
+// attention keeps none.
+void SetSelective(const Setting& setting, LayerParts parts, SettingReader& read, RunDraft& run);
 
-// Recomputation, once the stages are known.
-void ReadCoreRecompute(const CoreNames& names, SettingReader& read, RunDraft& run);
+// Recomputation, once the stages are known. `selected`: the parts that the granularity selective recomputes.
+void ReadCoreRecompute(const CoreNames& names, LayerParts selected, SettingReader& read, RunDraft& run);
 
 // What the core cannot express of a plan.
 inline constexpr LegalityRule kCoreSchedule = {

@@ -1,6 +1,7 @@
 // Megatron-LM: names of its options that say something of model, workload or plan, its writer and its reader.
 #pragma once
 
+#include <array>
 #include <string_view>
 
 #include "search/frameworks/export_target.h"
@@ -81,8 +82,25 @@ inline constexpr std::string_view kOptimizer = "--optimizer";
 inline constexpr std::string_view kMomentum = "--sgd-momentum";
 inline constexpr std::string_view kShardsStates = "--use-distributed-optimizer";
 inline constexpr std::string_view kInstances = "--num-distributed-optimizer-instances";
+inline constexpr std::string_view kRecomputeModules = "--recompute-modules";
 inline constexpr std::string_view kGradOverlap = "--overlap-grad-reduce";
 inline constexpr std::string_view kParamOverlap = "--overlap-param-gather";
+
+// The modules of --recompute-modules that recompute a part of a layer (megatron/core/transformer:
+// transformer_config.py, transformer_layer.py). Two parts have none in the layers that we write:
+//
+// - norm: the module layernorm has nothing to act on in dense layers of Transformer Engine, the default,
+//   whose norms belong to the projections behind them (megatron/core/models/gpt/gpt_layer_specs.py);
+// - act: moe_act is the activation of experts alone.
+struct RecomputeModule {
+  std::string_view name;
+  LayerPart part;
+};
+inline constexpr std::array<RecomputeModule, 2> kModules = {
+    {{"core_attn", LayerPart::kCoreAttention}, {"mlp", LayerPart::kMlp}}};
+// mlp runs all of the block again, which is more than the part. What it computes beyond that, for messages.
+inline constexpr std::string_view kBeyondMlp =
+    "the norm and the second projection of the block again, which predictions leave out";
 }  // namespace megatron
 
 // Flags of pretrain_gpt.py. Source: megatron/training/arguments.py at 000c4ac24f61.

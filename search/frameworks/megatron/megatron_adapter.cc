@@ -4,6 +4,12 @@
 namespace autocfg {
 namespace {
 
+constexpr LayerParts kPartsOfModules = [] {
+  LayerParts parts;
+  for (const megatron::RecomputeModule& module : megatron::kModules) parts.Add(module.part);
+  return parts;
+}();
+
 constexpr LegalityRule kMegatronRules[] = {
     kCoreSchedule,
     kCoreChunks,
@@ -28,6 +34,9 @@ constexpr LegalityRule kMegatronRules[] = {
     {kCannot, "fsdp_shard", kReads<"zero", "dp_shard", "dp">,
      [](const PlanCase& c) { return c.plan.zero_stage >= 2 && HasPartialShards(c.plan); },
      [](const PlanCase& c) { return fmt::format("zero={} with dp_shard", c.plan.zero_stage); }},
+    {kCannot, "recompute_modules", kReads<"recompute">,
+     [](const PlanCase& c) { return RecomputesOtherParts(c.plan, kPartsOfModules); },
+     [](const PlanCase& c) { return SaysOtherParts(c, kPartsOfModules); }},
     kCoreMessages,
     kCorePairOfStages};
 
@@ -74,9 +83,10 @@ constexpr std::string_view kStageSpellings[] = {
     "--account-for-embedding-in-pipeline-split",
     "--account-for-loss-in-pipeline-split"};
 constexpr std::string_view kRecomputeSpellings[] = {kMegatronNames.recompute, "--recompute-activations"};
+constexpr std::string_view kModuleSpellings[] = {kMegatronNames.recompute, megatron::kRecomputeModules};
 constexpr std::string_view kFsdpSpellings[] = {megatron::kFsdp, "--use-custom-fsdp"};
 constexpr std::span<const std::string_view> kMegatronSpellings[] = {kStageSpellings, kRecomputeSpellings,
-                                                                    kFsdpSpellings};
+                                                                    kModuleSpellings, kFsdpSpellings};
 
 }  // namespace
 

@@ -301,21 +301,69 @@ void ReadPrecision(SettingReader& read, RunDraft& run) {
   }
 }
 
+// Returns the part that a module recomputes; nothing if it has nothing to act on here, with a note, or if it
+// cannot be read.
+std::optional<LayerPart> ReadModule(const Setting& modules, const std::string& name, SettingReader& read) {
+  for (const megatron::RecomputeModule& module : megatron::kModules) {
+    if (name != module.name) continue;
+    if (module.part == LayerPart::kMlp)
+      read.NoteOf(modules, fmt::format("names mlp, which computes {}", megatron::kBeyondMlp));
+    return module.part;
+  }
+  if (name == "layernorm") {
+    if (read.Text("--transformer-impl") == "local") return LayerPart::kNorm;
+    read.NoteOf(
+        modules,
+        "names layernorm, which has nothing to act on: in dense layers of Transformer Engine, the norms "
+        "belong to the projections behind them");
+  } else if (name == "moe" || name == "moe_act" || name == "shared_experts") {
+    read.NoteOf(modules, fmt::format("names {}, which has nothing to act on without experts", name));
+  } else if (name == "mla_up_proj") {
+    read.Fail(modules, "names mla_up_proj, which needs multi-latent attention, which is not modelled");
+  } else {
+    read.Fail(modules, fmt::format("names the unknown module '{}'; expected core_attn, layernorm, "
+                                   "mla_up_proj, mlp, moe, moe_act or shared_experts",
+                                   base::Printable(name)));
+  }
+  return std::nullopt;
+}
+
+// Reads the parts that a selective recomputation is of.
+LayerParts ReadModules(bool selective, SettingReader& read) {
+  const Setting* modules =
+      selective ? read.Known(megatron::kRecomputeModules) : read.Find(megatron::kRecomputeModules);
+  if (modules == nullptr) return LayerOptions().recompute_parts;
+  LayerParts parts;
+  if (!selective) {
+    read.NoteOf(*modules,
+                fmt::format("has no effect without {} {}", kMegatronNames.recompute, kSelectiveRecompute));
+    return parts;
+  }
+  for (const std::string& name : modules->values) {
+    if (const std::optional<LayerPart> part = ReadModule(*modules, name, read)) parts.Add(*part);
+  }
+  if (modules->values.empty()) read.NoteOf(*modules, "names no module: read as recompute=none");
+  return parts;
+}
+
 // --recompute-activations is another name of --recompute-granularity selective.
 void ReadRecompute(SettingReader& read, RunDraft& run) {
   constexpr std::string_view kSelectively = "--recompute-activations";
-  if (!read.Flag(kSelectively)) return ReadCoreRecompute(kMegatronNames, read, run);
-  const Setting& selective = *read.Find(kSelectively);
-  const std::string granularity = read.Text(kMegatronNames.recompute, kSelectiveRecompute);
-  const Setting* method = read.Known(kMegatronNames.recompute_method);
+  const Setting* selective = read.Flag(kSelectively) ? read.Find(kSelectively) : nullptr;
+  const std::string granularity =
+      read.Text(kMegatronNames.recompute, selective != nullptr ? kSelectiveRecompute : "");
   const bool other = granularity != kSelectiveRecompute;
-  if (other || method != nullptr) {
-    const Setting& against = other ? *read.Find(kMegatronNames.recompute) : *method;
-    read.FailAgainst(against, selective, "; leave one of them out");
-    return;
+  const LayerParts parts = ReadModules(!other, read);
+  if (selective != nullptr) {
+    const Setting* method = read.Known(kMegatronNames.recompute_method);
+    if (other || method != nullptr) {
+      const Setting& against = other ? *read.Find(kMegatronNames.recompute) : *method;
+      read.FailAgainst(against, *selective, "; leave one of them out");
+      return;
+    }
   }
-  ReadCoreRecompute(kMegatronNames, read, run);
-  SetSelective(selective, read, run);
+  ReadCoreRecompute(kMegatronNames, parts, read, run);
+  if (selective != nullptr && !read.Has(kMegatronNames.recompute)) SetSelective(*selective, parts, read, run);
 }
 
 // The tokens of the tokenizers whose vocabulary is fixed.
@@ -451,10 +499,6 @@ void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& 
   ReadStages(read, run);
   ReadUnevenEnds(read, run);
   ReadRecompute(read, run);
-  if (const Setting* modules = read.Known("--recompute-modules")) {
-    if (modules->values != std::vector<std::string>{"core_attn"})
-      read.Fail(*modules, "is not modelled; only core_attn can be read");
-  }
   ReadStates(read, run);
   if (const Setting* ramp = read.Find("--rampup-batch-size"))
     read.NoteOf(*ramp, fmt::format("is left out: the batch is the last one, {} sequences",

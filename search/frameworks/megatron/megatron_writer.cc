@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +9,7 @@
 
 #include "search/frameworks/megatron/megatron.h"
 #include "search/plan/model_stages.h"
+#include "search/plan/plan_options.h"
 #include "search/plan/plan_text.h"
 
 namespace autocfg {
@@ -109,6 +111,21 @@ void WriteModel(const ExportedRun& run, FlagFile& file) {
   file.Option("--hidden-dropout", 0.0);
 }
 
+// Writes the modules of a selective recomputation, unless they are the default, core_attn alone.
+void WriteModules(const ParallelPlan& plan, FlagFile& file, std::vector<std::string>& translated) {
+  if (plan.recompute_parts == LayerOptions().recompute_parts) return;
+  std::vector<std::string_view> names;
+  for (const megatron::RecomputeModule& module : megatron::kModules) {
+    if (plan.recompute_parts.Has(module.part)) names.push_back(module.name);
+  }
+  file.Option(megatron::kRecomputeModules, fmt::format("{}", fmt::join(names, " ")));
+  if (plan.recompute_parts.Has(LayerPart::kMlp)) {
+    translated.push_back(fmt::format("recompute={} is {} {}; mlp computes {}", RecomputeText(plan),
+                                     megatron::kRecomputeModules, fmt::join(names, " "),
+                                     megatron::kBeyondMlp));
+  }
+}
+
 void WriteParallelism(const ExportedRun& run, FlagFile& file, std::vector<std::string>& translated) {
   const ParallelPlan& plan = run.plan;
   file.Section(fmt::format("parallelism; the data axis is what is left of the ranks: {}", BatchRanks(plan)));
@@ -146,6 +163,7 @@ void WriteParallelism(const ExportedRun& run, FlagFile& file, std::vector<std::s
     }
   } else if (plan.recompute == Recompute::kSelective) {
     file.Option(kMegatronNames.recompute, kSelectiveRecompute);
+    WriteModules(plan, file, translated);
   }
   file.Option(kMegatronNames.attention, IsUnfused(plan) ? kUnfusedAttention : kFlashAttention);
 }

@@ -44,6 +44,9 @@ inline constexpr CoreNames kNemoNames = {
     .expert_parallel = "model.expert_model_parallel_size",
     .experts = "model.num_moe_experts"};
 
+// What its granularity selective recomputes: it has no list of modules.
+inline constexpr LayerParts kNemoParts = {LayerPart::kCoreAttention};
+
 namespace nemo {
 inline constexpr std::string_view kDevices = "trainer.devices";
 inline constexpr std::string_view kNodes = "trainer.num_nodes";

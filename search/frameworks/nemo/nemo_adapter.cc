@@ -27,6 +27,9 @@ constexpr LegalityRule kNemoRules[] = {
     {kCannot, "overlapped_replicas", kReads<"zero", "grad_overlap">,
      [](const PlanCase& c) { return c.plan.grad_overlap && c.plan.zero_stage == 0; },
      Says<"grad_overlap=1 without zero=1">},
+    {kCannot, "recomputed_parts", kReads<"recompute">,
+     [](const PlanCase& c) { return RecomputesOtherParts(c.plan, kNemoParts); },
+     [](const PlanCase& c) { return SaysOtherParts(c, kNemoParts); }},
     kCoreMessages,
     kCorePairOfStages};
 

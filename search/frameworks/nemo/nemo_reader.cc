@@ -85,7 +85,7 @@ void ReadNemo(const ReadingOptions& options, SettingReader& read, RunDraft& run)
   }
   SetDependentDefaults(plan);
   plan.p2p_overlap = read.Flag(nemo::kMessageOverlap) && plan.virtual_stages > 1;
-  ReadCoreRecompute(kNemoNames, read, run);
+  ReadCoreRecompute(kNemoNames, kNemoParts, read, run);
   const std::string optimizer = read.Text(nemo::kOptimizer, "fused_adam");
   plan.zero_stage = optimizer == nemo::kShardingOptimizer || optimizer == kCoreShardingOptimizer ? 1 : 0;
   if (plan.zero_stage == 0 && optimizer.find("dist") != std::string::npos) {

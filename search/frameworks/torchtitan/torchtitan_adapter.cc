@@ -49,9 +49,9 @@ constexpr LegalityRule kTorchtitanRules[] = {
      Says<"attention=unfused">},
     {kCannot, "selective", kReads<"recompute">,
      [](const PlanCase& c) { return c.plan.recompute == Recompute::kSelective; },
-     Says<"recompute=selective (its own is another)">},
+     [](const PlanCase& c) { return SaysRecompute(c) + " (its selective mode chooses ops or layers)"; }},
     {kCannot, "full_layers", kReads<"recompute">,
-     [](const PlanCase& c) { return c.plan.recompute_layers > 0; }, SaysFullLayers},
+     [](const PlanCase& c) { return c.plan.recompute_layers > 0; }, SaysRecompute},
 };
 
 constexpr HarmlessSetting kTorchtitanHarmless[] = {

@@ -2,6 +2,7 @@
 #include "search/frameworks/changed_lines.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_replace.h"
@@ -13,6 +14,7 @@
 #include "search/frameworks/megatron/megatron.h"
 #include "search/frameworks/nemo/nemo.h"
 #include "search/frameworks/torchtitan/torchtitan.h"
+#include "search/plan/plan_options.h"
 #include "search/plan/plan_text.h"
 #include "search/text/model_json.h"
 #include "tests/search/frameworks/persons_files.h"
@@ -91,6 +93,62 @@ TEST(PersonsFiles, ChangedLinesOfOptionsInAString) {
     ASSERT_EQ(changed->lines.size(), 1u);
     EXPECT_EQ(changed->lines[0].line, 1);
     EXPECT_THAT(changed->text, AllOf(HasSubstr("PAR=\"--sequence-parallel"), Not(HasSubstr("--recompute"))));
+  }
+}
+
+// Between all values of recompute, in the forms in which scripts have them; other options stay.
+TEST(PersonsFiles, ChangedLinesOfRecomputation) {
+  struct Form {
+    const char* lines;
+    const char* recompute;
+  };
+  const Form forms[] = {
+      {"", "none"},
+      {"  --recompute-activations\n", "selective"},
+      {"  --recompute-granularity selective\n", "selective"},
+      {"  --recompute-granularity selective\n  --recompute-modules core_attn\n", "selective"},
+      {"  --recompute-granularity selective\n  --recompute-modules mlp core_attn\n",
+       "selective:core_attn+mlp"},
+      {"  --recompute-activations --recompute-modules mlp --log-throughput\n", "selective:mlp"},
+      {"  --recompute-activations --recompute-modules mlp layernorm --log-throughput\n", "selective:mlp"},
+      {"  --recompute-activations --recompute-modules $M --log-throughput\n", "selective:core_attn+mlp"},
+      {"  --recompute-modules ${M} --recompute-activations\n", "selective:core_attn+mlp"},
+      {"  --recompute-activations\n  --recompute-modules=mlp\n", "selective:mlp"},
+      {"  --recompute-granularity selective\n  --recompute-modules layernorm\n", "none"},
+      {"  --recompute-modules mlp\n", "none"},
+      {"  --recompute-granularity full\n  --recompute-method uniform\n", "full"},
+      {"  --recompute-granularity full --recompute-method block --recompute-num-layers 3 --log-throughput\n",
+       "full:3"},
+      {"  --recompute-granularity full\n  --recompute-method uniform\n  --recompute-modules mlp core_attn\n",
+       "full"},
+  };
+  for (const Form& form : forms) {
+    const std::string text =
+        "M=\"core_attn mlp\"\nARGS=(\n  --num-layers 40 --hidden-size 5120 --num-attention-heads 40\n"
+        "  --seq-length 4096 --max-position-embeddings 4096 --vocab-size 32000\n" +
+        std::string(form.lines) +
+        "  --attention-backend unfused\n  --eval-iters 7\n)\n"
+        "torchrun --nnodes 4 --nproc-per-node 8 pretrain_gpt.py ${ARGS[@]} \\\n"
+        "  --micro-batch-size 1 --global-batch-size 256 --bf16\n";
+    const auto run = ReadFrameworkFile(kMegatron, "run.sh", text, {});
+    ASSERT_TRUE(run.ok()) << form.lines << run.status();
+    EXPECT_EQ(RecomputeText(run->plan), form.recompute) << form.lines;
+    for (const char* other :
+         {"none", "selective", "selective:mlp", "selective:core_attn+mlp", "full", "full:2"}) {
+      SCOPED_TRACE(text + " -> " + other);
+      ParallelPlan plan = run->plan;
+      ASSERT_TRUE(SetPlanOption(plan, "recompute", other).ok());
+      const auto changed = ChangePlan(*run, plan, {});
+      ASSERT_TRUE(changed.ok()) << changed.status();
+      const auto again = ReadFrameworkFile(kMegatron, "run.sh", changed->text, {});
+      ASSERT_TRUE(again.ok()) << changed->text << again.status();
+      EXPECT_EQ(RecomputeText(again->plan), other) << changed->text;
+      EXPECT_EQ(changed->lines.empty(), std::string_view(other) == form.recompute) << changed->text;
+      EXPECT_THAT(changed->text, HasSubstr("  --eval-iters 7\n"));
+      if (text.find("--log-throughput") != std::string::npos) {
+        EXPECT_THAT(changed->text, HasSubstr("--log-throughput"));
+      }
+    }
   }
 }
 

@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_split.h"
 #include "search/frameworks/export_target.h"
 #include "search/frameworks/framework_file.h"
 #include "search/plan/model_stages.h"
@@ -62,10 +64,14 @@ void ExpectKnown(const nlohmann::json& rules, const Options& options) {
       EXPECT_TRUE(value == "true" || value == "false") << name << ' ' << value;
     }
     if (!rule.contains("choices")) continue;
-    bool chosen = false;
-    for (const auto& choice : rule["choices"])
-      chosen = chosen || (choice.is_string() ? choice.get<std::string>() : choice.dump()) == value;
-    EXPECT_TRUE(chosen) << name << ' ' << value;
+    std::vector<std::string> values = {value};
+    if (rule["kind"] == "list") values = absl::StrSplit(value, ' ');
+    for (const std::string& one : values) {
+      bool chosen = false;
+      for (const auto& choice : rule["choices"])
+        chosen = chosen || (choice.is_string() ? choice.get<std::string>() : choice.dump()) == one;
+      EXPECT_TRUE(chosen) << name << ' ' << one;
+    }
   }
 }
 
@@ -140,6 +146,12 @@ void ExpectMegatronAccepts(const ExportedRun& run, const Options& options, const
   const std::string granularity = given.Text("--recompute-granularity");
   EXPECT_EQ(granularity == "full", given.Has("--recompute-method"));
   EXPECT_EQ(granularity == "full", given.Has("--recompute-num-layers"));
+  if (given.Has("--recompute-modules")) {
+    EXPECT_EQ(granularity, "selective");
+    // Without --multi-latent-attention, --moe-grouped-gemm or --transformer-impl local.
+    for (const char* module : {"mla_up_proj", "moe_act", "layernorm"})
+      EXPECT_EQ(given.Text("--recompute-modules").find(module), std::string::npos) << module;
+  }
   const bool fsdp = given.Has("--use-megatron-fsdp");
   if (given.Has("--overlap-param-gather")) {
     EXPECT_TRUE(given.Has("--overlap-grad-reduce"));

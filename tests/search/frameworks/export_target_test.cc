@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "search/plan/plan_text.h"
 #include "search/text/model_json.h"
 
@@ -100,6 +101,40 @@ TEST(Export, MegatronsSplitsAndRecomputation) {
       FileFor("megatron", RunWith("pp=4,dp=2,mbs=1,vpp=2,schedule=interleaved,p2p_overlap=1"));
   EXPECT_THAT(even, AllOf(HasSubstr("\n--num-layers-per-virtual-pipeline-stage 4\n"),
                           Not(HasSubstr("--no-overlap-p2p-communication"))));
+}
+
+TEST(Export, MegatronsRecomputedModules) {
+  const std::string mlp = FileFor("megatron", RunWith("tp=2,dp=4,sp=1,recompute=selective:mlp"));
+  EXPECT_THAT(mlp, HasSubstr("\n--recompute-granularity selective\n--recompute-modules mlp\n"));
+  EXPECT_THAT(mlp, HasSubstr("# translated: recompute=selective:mlp is --recompute-modules mlp; mlp computes "
+                             "the norm and the second projection of the block again, "));
+  EXPECT_THAT(FileFor("megatron", RunWith("dp=8,recompute=selective:core_attn+mlp,attention=unfused")),
+              HasSubstr("\n--recompute-granularity selective\n--recompute-modules core_attn mlp\n"));
+  EXPECT_THAT(
+      FileFor("megatron", RunWith("dp=8,recompute=selective,attention=unfused")),
+      AllOf(HasSubstr("\n--recompute-granularity selective\n"), Not(HasSubstr("--recompute-modules"))))
+      << "the default";
+  EXPECT_THAT(FileFor("nemo", RunWith("dp=8,recompute=selective,attention=unfused")),
+              HasSubstr("  activations_checkpoint_granularity: selective\n"));
+}
+
+TEST(Export, RefusesPartsThatATargetDoesNotRecompute) {
+  for (const char* parts : {"act", "norm", "mlp+norm", "act+norm"}) {
+    EXPECT_THAT(RefusalOf("megatron", absl::StrCat("dp=8,recompute=selective:", parts)),
+                HasSubstr(absl::StrCat("megatron cannot express recompute=selective:", parts,
+                                       " (it recomputes core_attn and mlp); search with")));
+  }
+  EXPECT_THAT(RefusalOf("nemo", "dp=8,recompute=selective:core_attn+mlp,attention=unfused"),
+              HasSubstr("nemo cannot express recompute=selective:core_attn+mlp (it recomputes core_attn); "));
+  EXPECT_THAT(RefusalOf("nemo", "dp=8,recompute=selective:mlp"),
+              HasSubstr("recompute=selective:mlp (it recomputes core_attn); "));
+  EXPECT_THAT(
+      RefusalOf("torchtitan", "dp=8,recompute=selective:mlp+norm,zero=3,grad_overlap=1,param_overlap=1"),
+      HasSubstr("torchtitan cannot express recompute=selective:mlp+norm (its selective mode chooses ops "
+                "or layers); "));
+  EXPECT_THAT(RefusalOf("deepspeed", "dp=8,recompute=selective:act"),
+              HasSubstr("deepspeed cannot express recompute=selective:act; "));
+  EXPECT_THAT(RefusalOf("deepspeed", "dp=8,recompute=full:3"), HasSubstr("recompute=full:3; "));
 }
 
 TEST(Export, SeveralNodesAreStartedByRank) {

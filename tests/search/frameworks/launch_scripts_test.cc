@@ -9,6 +9,7 @@
 #include "search/frameworks/framework_file.h"
 #include "search/frameworks/megatron/megatron.h"
 #include "search/frameworks/torchtitan/torchtitan.h"
+#include "search/plan/plan_options.h"
 #include "tests/search/frameworks/small_files.h"
 
 namespace autocfg {
@@ -229,6 +230,25 @@ TEST(LaunchScripts, WhatAConditionAddsMattersByItsOptions) {
       status("--tensor-model-parallel-size 2"),
       "a.sh:3: --tensor-model-parallel-size has no value that can be known: $A gets it under a condition; "
       "write the value");
+}
+
+TEST(LaunchScripts, ModulesOfAnArrayAreRead) {
+  for (const char* before :
+       {"R=(\n  --recompute-granularity selective\n  --recompute-modules mlp layernorm\n)",
+        "R=(--recompute-activations --recompute-modules mlp layernorm --log-interval 1)",
+        "M=\"mlp layernorm\"\nR=(--recompute-activations --recompute-modules $M)",
+        "M=(mlp layernorm)\nR=(--recompute-activations --recompute-modules \"${M[@]}\")"}) {
+    const auto run = ReadFrameworkFile(
+        kMegatron, "a.sh", ScriptWith(before, "--nproc-per-node 8", "--bf16 \"${R[@]}\" --log-throughput"));
+    ASSERT_TRUE(run.ok()) << before << ": " << run.status();
+    EXPECT_EQ(RecomputeText(run->plan), "selective:mlp") << before;
+    EXPECT_THAT(run->notes, Contains(HasSubstr("names layernorm, which has nothing to act on"))) << before;
+  }
+  const auto unknown = ReadFrameworkFile(
+      kMegatron, "a.sh",
+      ScriptWith("", "--nproc-per-node 8", "--recompute-activations --recompute-modules $M --bf16"));
+  EXPECT_THAT(std::string(unknown.status().message()),
+              HasSubstr("--recompute-modules has no value that can be known: $M is not set in the file"));
 }
 
 TEST(LaunchScripts, ArithmeticNamesWhatIsUnknown) {

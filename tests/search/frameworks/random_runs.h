@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <random>
@@ -35,6 +36,13 @@ class RandomRuns {
     return values.begin()[random_() % values.size()];
   }
   bool Coin() { return random_() % 2 == 0; }
+  LayerParts SomeParts() {
+    LayerParts parts;
+    for (std::size_t i = 0; i < kLayerPartNames.size(); ++i) {
+      if (random_() % 3 == 0) parts.Add(static_cast<LayerPart>(i));
+    }
+    return parts;
+  }
 
   ExportedRun Drawn() {
     constexpr std::array kModels = {"gpt2-124m", "llama3-8b", "llama3-70b", "gpt3-175b", "llama2-7b"};
@@ -59,6 +67,7 @@ class RandomRuns {
         plan.virtual_stages > 1 ? Schedule::kInterleaved : static_cast<Schedule>(Of({0, 1, 1, 1, 3}));
     plan.recompute = static_cast<Recompute>(random_() % kRecomputeCount);
     if (plan.recompute == Recompute::kFull && Coin()) plan.recompute_layers = 1;
+    if (plan.recompute == Recompute::kSelective && Coin()) plan.recompute_parts = SomeParts();
     plan.attention = random_() % 4 == 0 ? Attention::kUnfused : Attention::kFused;
     plan.sequence_parallel = plan.tp > 1 && Coin();
     plan.tp_overlap = random_() % 4 == 0 ? 4 : 1;

@@ -14,6 +14,7 @@
 #include "search/frameworks/megatron/megatron.h"
 #include "search/frameworks/nemo/nemo.h"
 #include "search/frameworks/torchtitan/torchtitan.h"
+#include "search/plan/plan_options.h"
 #include "search/text/model_json.h"
 #include "tests/search/frameworks/small_files.h"
 
@@ -93,6 +94,59 @@ TEST(PersonsFiles, NotesWhatCountsOtherwiseThanWritten) {
   EXPECT_THAT(notes("--bf16\n--recompute-granularity selective"), Contains(HasSubstr(vanishes)));
   EXPECT_THAT(notes("--bf16\n--recompute-activations\n--attention-backend unfused"),
               Not(Contains(HasSubstr(vanishes))));
+  EXPECT_THAT(
+      notes("--bf16\n--recompute-activations\n--recompute-modules core_attn mlp"),
+      Contains("run.args:9: --recompute-activations is selective, and fused attention keeps no scores to "
+               "recompute: read as recompute=selective:mlp"));
+}
+
+TEST(PersonsFiles, ReadsTheModulesOfASelectiveRecomputation) {
+  ReadingOptions options;
+  options.ranks = 8;
+  struct Case {
+    const char* flags;
+    const char* recompute;
+    const char* notes;  // a part of one; empty: none says anything of modules
+  };
+  const std::string selective = "--bf16\n--recompute-granularity selective\n";
+  for (const Case& c : {
+           Case{"--recompute-modules mlp", "selective:mlp",
+                "run.args:10: --recompute-modules names mlp, which"},
+           Case{"--recompute-modules=mlp", "selective:mlp", "names mlp"},
+           Case{"--recompute-modules mlp mlp", "selective:mlp", "names mlp"},
+           Case{"--recompute-modules mlp core_attn\n--attention-backend unfused", "selective:core_attn+mlp",
+                "names mlp"},
+           Case{"--recompute-modules core_attn\n--attention-backend unfused", "selective", ""},
+           Case{"--recompute-modules core_attn", "none", ""},
+           Case{"--recompute-modules", "none", "names no module: read as recompute=none"},
+           Case{"--recompute-modules layernorm mlp", "selective:mlp",
+                "names layernorm, which has nothing to act on: in dense layers of Transformer Engine"},
+           Case{"--recompute-modules layernorm", "none", "names layernorm, which has nothing to act on"},
+           Case{"--recompute-modules layernorm mlp\n--transformer-impl local", "selective:mlp+norm",
+                "names mlp"},
+           Case{"--recompute-modules layernorm\n--transformer-impl transformer_engine", "none",
+                "names layernorm, which has nothing to act on"},
+           Case{"--recompute-modules moe_act mlp moe shared_experts", "selective:mlp",
+                "names shared_experts, which has nothing to act on without experts"},
+       }) {
+    const auto run = ReadFrameworkFile(kMegatron, "run.args", FlagsWith(selective + c.flags), options);
+    ASSERT_TRUE(run.ok()) << c.flags << ": " << run.status();
+    EXPECT_EQ(RecomputeText(run->plan), c.recompute) << c.flags;
+    if (*c.notes == '\0') {
+      EXPECT_THAT(run->notes, Not(Contains(HasSubstr("--recompute-modules")))) << c.flags;
+    } else {
+      EXPECT_THAT(run->notes, Contains(HasSubstr(c.notes))) << c.flags;
+    }
+  }
+  for (const auto& [flags, recompute] :
+       {std::pair("--recompute-modules mlp", "none"),
+        {"--recompute-granularity full\n--recompute-method uniform\n--recompute-modules mlp xyz", "full"}}) {
+    const auto run = ReadFrameworkFile(kMegatron, "run.args", FlagsWith(flags), options);
+    ASSERT_TRUE(run.ok()) << flags << ": " << run.status();
+    EXPECT_EQ(RecomputeText(run->plan), recompute) << flags;
+    EXPECT_THAT(run->notes, Contains(HasSubstr("--recompute-modules has no effect without "
+                                               "--recompute-granularity selective")));
+  }
 }
 
 }  // namespace

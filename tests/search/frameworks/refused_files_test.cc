@@ -67,6 +67,16 @@ TEST(PersonsFiles, RefusesWhatContradictsOrIsNotModelled) {
            Case{"--overlap-param-gather", "needs --overlap-grad-reduce"},
            Case{"--recompute-granularity selective\n--recompute-method uniform", "contradicts"},
            Case{"--recompute-granularity full", "--recompute-method is missing"},
+           Case{"--recompute-granularity selective\n--recompute-modules mlp act",
+                "run.args:9: --recompute-modules names the unknown module 'act'; expected core_attn, "
+                "layernorm, "
+                "mla_up_proj, mlp, moe, moe_act or shared_experts"},
+           Case{"--recompute-activations\n--recompute-modules mlp,layernorm",
+                "run.args:9: --recompute-modules names the unknown module 'mlp,layernorm'; expected"},
+           Case{"--recompute-granularity selective\n--recompute-modules mla_up_proj",
+                "run.args:9: --recompute-modules names mla_up_proj, which needs multi-latent attention"},
+           Case{"--recompute-granularity selective\n--recompute-module mlp",
+                "run.args:9: --recompute-module is unknown; did you mean --recompute-modules?"},
            Case{"--pipeline-model-parallel-size 2\n--pipeline-model-parallel-layout Et|t",
                 "layout cannot be read"},
            Case{"--pipeline-model-parallel-size 2\n--pipeline-model-parallel-layout (((((", "is no layout"},

@@ -59,6 +59,18 @@ TEST(PersonsFiles, OptionsThatAFileLeavesOpenCanBeSaid) {
   ASSERT_TRUE(kept.ok()) << kept.status();
   EXPECT_THAT(kept->besides, Not(Contains(HasSubstr("recompute"))));
 
+  options.plan = Said("recompute=selective:mlp+norm");
+  const FrameworkRun parts = ReadFile(kDeepSpeed, "zero3.json", options);
+  EXPECT_THAT(PlanText(parts.plan), HasSubstr("recompute=selective:mlp+norm,"));
+  const auto fewer = ChangePlan(
+      parts,
+      *ParsePlanText("tp=1,pp=1,dp=16,mbs=2,recompute=selective:mlp,zero=3,grad_overlap=1,param_overlap=1"),
+      options);
+  ASSERT_TRUE(fewer.ok()) << fewer.status();
+  EXPECT_TRUE(fewer->lines.empty());
+  EXPECT_THAT(fewer->besides,
+              Contains("in your script, recompute=selective:mlp in place of recompute=selective:mlp+norm"));
+
   options = {};
   options.ranks = 8;
   const auto read = [&](const std::string& flags, std::string_view said) {

@@ -66,7 +66,7 @@ TEST(FrameworkSpace, HoldsThePlansThatTheRulesLeave) {
       AxisValues values = kAllOverlaps;
       values.push_back({"attention", {"fused", "unfused"}});
       values.push_back({"split", {"even", "auto", "1+3"}});
-      values.push_back({"recompute", {"none", "selective", "full:*"}});
+      values.push_back({"recompute", {"none", "selective", "selective:mlp", "selective:norm", "full:*"}});
       values.push_back({"p2p_overlap", {"0", "1"}});
       values.push_back({"scatter_gather", {"0", "1"}});
       if (sharded) values.push_back({"dp_shard", {"2", "4", "8"}});
