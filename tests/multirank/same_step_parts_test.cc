@@ -5,15 +5,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
 #include "search/plan/legality.h"
+#include "search/plan/plan_text.h"
 #include "tests/support/covering_array.h"
 #include "tests/support/plan_values.h"
 #include "tests/support/random_features.h"
@@ -70,6 +73,12 @@ enum Axis : std::size_t {
   kChunks,
   kUnits,
 };
+// What a case computes again. Each part also alone: what it reads is then stored.
+constexpr std::array<std::string_view, 8> kRecomputes = {
+    "none",           "selective",     "full",          "full:1",
+    "selective:norm", "selective:act", "selective:mlp", "selective:core_attn+mlp+norm"};
+constexpr int kOfScores = 1, kOfAllParts = 7;  // those that need unfused attention
+
 // The first styles are an axis; the others take the plans of the cases in turn, because the search for cases
 // goes through all combinations.
 constexpr int kStylesOfAxis = 6;
@@ -80,7 +89,7 @@ const std::vector<int> kSizes = {kStylesOfAxis,
                                  static_cast<int>(test::PredictedSchedules().size()),
                                  3,
                                  2,
-                                 4,
+                                 static_cast<int>(kRecomputes.size()),
                                  2,
                                  2,
                                  3,
@@ -100,10 +109,7 @@ TrainConfig ConfigOf(const Case& c) {
   plan.dp = kPowers[c[kDp]];
   plan.schedule = schedules[static_cast<std::size_t>(c[kSchedule])];
   plan.virtual_stages = 1 + c[kVpp];
-  constexpr Recompute kModes[] = {Recompute::kNone, Recompute::kSelective, Recompute::kFull,
-                                  Recompute::kFull};
-  plan.recompute = kModes[c[kRecompute]];
-  plan.recompute_layers = c[kRecompute] == 3 ? 1 : 0;
+  EXPECT_TRUE(SetPlanOption(plan, "recompute", kRecomputes.at(static_cast<std::size_t>(c[kRecompute]))).ok());
   plan.attention = static_cast<Attention>(c[kAttention]);
   plan.micro_batch = 1 + c[kMicroBatch];
   plan.sequence_parallel = c[kRows] == 1;
@@ -143,13 +149,13 @@ std::string Describe(const TrainConfig& c) {
   const ParallelPlan& p = c.plan;
   std::string text = fmt::format(
       "{} {} layers={} heads={}/{} batch={} seq={}: tp={} pp={} dp={} mbs={} schedule={} vpp={} "
-      "recompute={}:{} attention={} sp={} scatter_gather={} p2p_overlap={} zero={} dp_shard={} "
+      "recompute={} attention={} sp={} scatter_gather={} p2p_overlap={} zero={} dp_shard={} "
       "tp_overlap={} grad_overlap={} param_overlap={}",
       c.model.name, PrecisionText(c.workload.precision), c.model.layers, c.model.heads, c.model.kv_heads,
       c.workload.global_batch, c.workload.seq_len, p.tp, p.pp, p.dp, p.micro_batch,
-      static_cast<int>(p.schedule), p.virtual_stages, static_cast<int>(p.recompute), p.recompute_layers,
-      Name(p.attention), p.sequence_parallel, p.scatter_gather, p.p2p_overlap, p.zero_stage, p.dp_shard,
-      p.tp_overlap, p.grad_overlap, p.param_overlap);
+      static_cast<int>(p.schedule), p.virtual_stages, RecomputeText(p), Name(p.attention),
+      p.sequence_parallel, p.scatter_gather, p.p2p_overlap, p.zero_stage, p.dp_shard, p.tp_overlap,
+      p.grad_overlap, p.param_overlap);
   for (const std::int64_t layers : p.split_layers) text += fmt::format(" {}", layers);
   return text;
 }
@@ -258,11 +264,13 @@ TEST_P(SameStepOfSplitBackwards, MatchesOneRank) {
         c[kTp] = 1;
         c[kPp] = pp == 2 ? 1 : 2;
         c[kRecompute] = recompute;
-        c[kAttention] = recompute == 1 ? 1 : (recompute + rows) % 2;
+        const bool of_scores = recompute == kOfScores || recompute == kOfAllParts;
+        c[kAttention] = of_scores ? 1 : (recompute + rows) % 2;
         c[kSplit] = rows == 1 ? 1 : 0;
         c[kRows] = rows;
         TrainConfig config = ConfigOf(c);
         config.plan.schedule = Schedule::kZeroBubbleH1;
+        if (pp > 2 && RecomputesInputs(config.plan)) continue;  // nothing is delayed
         const std::int64_t most = rows == 0 ? pp - 1 : 2 * pp + 1;
         config.workload.global_batch = most;
         SCOPED_TRACE(Describe(config));
@@ -292,7 +300,8 @@ TEST(SameStepSetup, CasesCoverRequiredCombinations) {
   EXPECT_TRUE(pairs.contains({{kTp, 2}, {kPp, 2}}));
   EXPECT_TRUE(pairs.contains({{kPp, 2}, {kVpp, 2}}));
   EXPECT_TRUE(pairs.contains({{kVpp, 2}, {kSplit, 1}}));
-  EXPECT_TRUE(pairs.contains({{kRecompute, 1}, {kAttention, 1}})) << "selective recompute acts";
+  for (const int recompute : {kOfScores, kOfAllParts})
+    EXPECT_TRUE(pairs.contains({{kRecompute, recompute}, {kAttention, 1}})) << "selective recompute acts";
   EXPECT_TRUE(pairs.contains({{kPp, 2}, {kSchedule, static_cast<int>(Schedule::kZeroBubbleH1)}}));
   EXPECT_FALSE(pairs.contains({{kPp, 0}, {kVpp, 1}})) << "virtual stages without a pipeline";
   EXPECT_EQ(UnevenSplit(4), (std::vector<std::int64_t>{1, 1, 2, 2}));
@@ -337,9 +346,9 @@ void TakeParts(const ModelSpec& style, ModelSpec& m) {
 
 constexpr std::int64_t kMostRandomRanks = 8;
 
-// Returns a random legal run of at most eight ranks. `overlaps` says what overlaps; all other choices follow
-// from `random`.
-TrainConfig RandomConfig(std::mt19937_64& random, std::mt19937_64& overlaps) {
+// Returns a random legal run of at most eight ranks. `overlaps` says what overlaps, `parts` which parts of
+// layers are recomputed; all other choices follow from `random`.
+TrainConfig RandomConfig(std::mt19937_64& random, std::mt19937_64& overlaps, std::mt19937_64& parts) {
   for (;;) {
     ParallelPlan plan;
     plan.tp = Pick(random, {1, 2, 3, 4});
@@ -352,6 +361,10 @@ TrainConfig RandomConfig(std::mt19937_64& random, std::mt19937_64& overlaps) {
     if (TakesVirtualStages(plan.schedule)) plan.virtual_stages = Pick(random, {2, 3, 4});
     plan.recompute = static_cast<Recompute>(random() % kRecomputeCount);
     plan.attention = static_cast<Attention>(random() % kAttentionCount);
+    if (plan.recompute != Recompute::kFull && parts() % 2 == 0) {
+      plan.recompute = Recompute::kSelective;
+      plan.recompute_parts = test::SomeParts(parts());
+    }
     plan.sequence_parallel = random() % 2;
     plan.scatter_gather = random() % 2;
     plan.p2p_overlap = overlaps() % 2;
@@ -392,9 +405,10 @@ std::vector<TrainConfig> RandomConfigs(int part) {
   std::mt19937_64 overlaps(static_cast<std::uint64_t>(part) + 1000);
   std::mt19937_64 features(static_cast<std::uint64_t>(part) + 2000);
   std::mt19937_64 shared_heads(static_cast<std::uint64_t>(part) + 3000);
+  std::mt19937_64 parts(static_cast<std::uint64_t>(part) + 4000);
   std::vector<TrainConfig> configs;
   for (int i = 0; i < kRunsOfPart; ++i) {
-    configs.push_back(RandomConfig(random, overlaps));
+    configs.push_back(RandomConfig(random, overlaps, parts));
     if (part > kMixedParts) {
       TakeParts(ModelStyles().at(static_cast<std::size_t>(i % 2)), configs.back().model);
     } else {

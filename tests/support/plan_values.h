@@ -3,12 +3,15 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "search/plan/layer_parts.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/plan_options.h"
 
@@ -32,13 +35,32 @@ inline std::vector<Schedule> PredictedPlainSchedules() {
   return schedules;
 }
 
+// Returns one of the sets of parts but the empty one: any number picks one.
+inline LayerParts SomeParts(std::uint64_t number) {
+  const std::uint64_t bits = number % (LayerParts::kSets - 1) + 1;
+  LayerParts parts;
+  for (std::size_t i = 0; i < kLayerPartNames.size(); ++i) {
+    if ((bits >> i & 1) != 0) parts.Add(static_cast<LayerPart>(i));
+  }
+  return parts;
+}
+
 struct OptionValue {
   std::string name;   // in the text form
   std::string value;  // "sp=1" has the value "1"
   std::string Text() const { return name + "=" + value; }
 };
 
-// Returns the values of the table that the engine runs. Those of many values have one example: 2 of a size,
+// Returns examples of a choice that stands for many values, or the choice.
+inline std::vector<std::string> ExamplesOf(std::string_view choice) {
+  if (!StandsForMany(choice)) return {std::string(choice)};
+  if (choice == "full:K") return {"full:1"};
+  if (choice == "selective:NAMES")
+    return {"selective:norm", "selective:act", "selective:mlp+norm", "selective:core_attn+mlp+norm"};
+  throw std::logic_error("no example of " + std::string(choice));
+}
+
+// Returns the values of the table that the engine runs. Those of many values have examples: 2 of a size,
 // full:1 of full:K, 1+3 of the splits. Not split=auto, which is resolved before a plan runs.
 inline std::vector<OptionValue> EngineValues() {
   const auto holds = [](std::span<const std::string_view> values, std::string_view value) {
@@ -52,7 +74,7 @@ inline std::vector<OptionValue> EngineValues() {
       if (!holds(option.predicted, choice) || !holds(option.run, choice)) continue;
       if (option.form == OptionForm::kSplit && choice == "auto") continue;
       const bool split = option.form == OptionForm::kSplit && choice != "even";
-      values.push_back({name, split ? "1+3" : choice.ends_with(":K") ? "full:1" : std::string(choice)});
+      for (const std::string& value : ExamplesOf(split ? "1+3" : choice)) values.push_back({name, value});
     }
   }
   return values;

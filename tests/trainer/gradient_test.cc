@@ -49,6 +49,7 @@ TEST_P(GradientOf, EveryParameterMatchesFiniteDifferences) {
   c.plan.attention = std::get<Attention>(GetParam());
   if (IsUnfused(c.plan)) {
     c.plan.recompute = Recompute::kSelective;
+    c.plan.recompute_parts = {LayerPart::kCoreAttention, LayerPart::kMlp, LayerPart::kNorm};
   } else {
     c.plan.recompute = Recompute::kFull;
     c.plan.recompute_layers = 1;

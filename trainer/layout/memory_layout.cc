@@ -50,6 +50,7 @@ MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, A
   const int moments = MomentCount(shape.workload.optimizer);
   if (moments > 0) AddStates(precision.moments, &ParameterTensors::m);
   if (moments > 1) AddStates(precision.moments, &ParameterTensors::v);
+  AddWorkspace();
   for (std::size_t c = 0; c < slots_.size(); ++c) {
     const std::int64_t before = arena.ReservedBytes(Region::kActivations);
     slots_[c].resize(static_cast<std::size_t>(slots[c]));
@@ -58,7 +59,6 @@ MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, A
     slot_bytes_.push_back(slots[c] > 0 ? bytes / slots[c] : 0);
     if (shape.chunks[c].last && SharesHead(shape) && slots[c] > 0) AddHead(slots_[c].front().head);
   }
-  AddWorkspace();
   AddCommunication();
 }
 
@@ -84,19 +84,9 @@ void MemoryLayout::Resolve() {
   all_gradients_ = arena_.Whole(Region::kGradients, shape_.workload.precision.gradients);
   ResolveUnits();
   if (!IsGated(shape_.model.activation)) workspace_.grad_fc = workspace_.grad_ffn;
-  for (std::size_t c = 0; c < slots_.size(); ++c) {
-    for (ActivationSlot& slot : slots_[c]) {
-      if (SharesHead(shape_)) slot.head = slots_[c].front().head;
-      if (RecomputesScores(shape_.plan)) {
-        for (LayerActivations& layer : slot.layers) layer.probabilities = workspace_.probabilities;
-      }
-      for (std::int64_t l = 0; l < shape_.chunks[c].recomputed; ++l) {
-        LayerActivations& layer = slot.layers[static_cast<std::size_t>(l)];
-        const Tensor x = layer.x;
-        layer = workspace_.recompute;
-        layer.x = x;
-      }
-    }
+  if (!SharesHead(shape_)) return;
+  for (std::vector<ActivationSlot>& slots : slots_) {
+    for (ActivationSlot& slot : slots) slot.head = slots.front().head;
   }
 }
 
@@ -228,44 +218,15 @@ void MemoryLayout::AddNorm(Region region, NormStatistics& statistics) {
   Add(region, statistics.rstd, stat, {shape_.rows});
 }
 
-void MemoryLayout::AddLayerOutputs(Region region, LayerActivations& a) {
-  const RankShape& s = shape_;
-  const DType e = s.workload.precision.compute;
-  const DType stat = s.workload.precision.statistics;
-  const bool inputs = NormsInputs(s.model.norm_placement);
-  if (inputs) {
-    AddNorm(region, a.norm1);
-    Add(region, a.ln1, e, {s.rows, s.hidden});
+void MemoryLayout::AddLayer(LayerActivations& a, bool recomputes_all) {
+  auto shared = recomputed_.begin();
+  for (const LayerTensor& t : LayerTensors(shape_, a)) {
+    pending_.emplace_back(recomputes_all || t.recomputed
+                              ? *shared
+                              : arena_.Reserve(Region::kActivations, t.type, std::span(t.shape)),
+                          t.tensor);
+    ++shared;
   }
-  Add(region, a.qkv, e, {s.tokens, s.qkv});
-  if (s.model.qk_norm != QkNorm::kNone) {
-    Add(region, a.raw_qk, e, {s.tokens, (s.heads + s.kv_heads) * s.head_dim});
-    Add(region, a.rstd_qk, stat, {s.tokens, QkNormStatistics(s.model, s)});
-  }
-  if (!IsUnfused(s.plan)) {
-    Add(region, a.lse, stat, {s.micro_batch, s.heads, s.seq_len});
-  } else if (!RecomputesScores(s.plan)) {
-    AddProbabilities(region, a.probabilities);
-  }
-  Add(region, a.attn, e, {s.tokens, s.attention});
-  Add(region, a.mid, e, {s.rows, s.hidden});
-  if (inputs && !s.model.shared_norm) {
-    AddNorm(region, a.norm2);
-    Add(region, a.ln2, e, {s.rows, s.hidden});
-  }
-  Add(region, a.fc, e, {s.tokens, s.fc});
-  Add(region, a.act, e, {s.tokens, s.ffn});
-  if (NormsOutputs(s.model.norm_placement)) {
-    for (const auto& [out, norm] : {std::pair(&a.out1, &a.out_norm1), std::pair(&a.out2, &a.out_norm2)}) {
-      Add(region, *out, e, {s.rows, s.hidden});
-      AddNorm(region, *norm);
-    }
-  }
-}
-
-void MemoryLayout::AddProbabilities(Region region, Tensor& target) {
-  const RankShape& s = shape_;
-  Add(region, target, s.workload.precision.compute, {s.micro_batch, s.heads, s.seq_len, s.seq_len});
 }
 
 void MemoryLayout::AddSlot(const StageShape& chunk, ActivationSlot& slot) {
@@ -285,7 +246,7 @@ void MemoryLayout::AddSlot(const StageShape& chunk, ActivationSlot& slot) {
     } else {
       Add(kRegion, x, e, {s.rows, s.hidden});
     }
-    if (static_cast<std::int64_t>(l) >= chunk.recomputed) AddLayerOutputs(kRegion, slot.layers[l]);
+    AddLayer(slot.layers[l], static_cast<std::int64_t>(l) < chunk.recomputed);
   }
   if (chunk.last && !SharesHead(s)) AddHead(slot.head);
 }
@@ -326,17 +287,20 @@ void MemoryLayout::AddWorkspace() {
   if (IsGated(s.model.activation)) Add(kRegion, workspace_.grad_fc, e, {s.tokens, s.fc});
   if (s.kv_replicas > 1) Add(kRegion, workspace_.key_value, e, {s.tokens, s.qkv - s.attention});
   if (IsUnfused(s.plan)) {
-    AddProbabilities(kRegion, workspace_.dscores);
+    Add(kRegion, workspace_.dscores, e, {s.micro_batch, s.heads, s.seq_len, s.seq_len});
   } else {
     Add(kRegion, workspace_.attention, s.workload.precision.statistics,
         {AttentionWorkspaceElements(s.seq_len, s.head_dim)});
   }
-  if (RecomputesScores(s.plan)) AddProbabilities(kRegion, workspace_.probabilities);
   if (s.model.qk_norm == QkNorm::kFull) {
     Add(kRegion, workspace_.qk_products, s.workload.precision.statistics,
         {s.tokens, QkNormStatistics(s.model, s)});
   }
-  if (AnyRecomputes(s)) AddLayerOutputs(kRegion, workspace_.recompute);
+  LayerActivations layer;
+  for (const LayerTensor& t : LayerTensors(s, layer)) {
+    const bool recomputed = AnyRecomputes(s) || t.recomputed;
+    recomputed_.push_back(recomputed ? arena_.Reserve(kRegion, t.type, std::span(t.shape)) : Reservation{});
+  }
   if (SplitsBackward(s.plan) && !norms_outputs) {
     Add(kRegion, workspace_.next_grad, e, {s.rows, s.hidden});
     AddMessage(kRegion, workspace_.input_grad);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/arena.h"
+#include "trainer/layout/layer_activations.h"
 #include "trainer/layout/parameter_units.h"
 #include "trainer/layout/parameters.h"
 #include "trainer/layout/rank_shape.h"
@@ -53,27 +54,6 @@ struct UnitTensors {
   enum class Buffer : std::uint8_t { kFirst, kSecond, kOwn } buffer = Buffer::kFirst;
 };
 
-// Statistics that a norm stores for R tokens; an RMS norm has no mean.
-struct NormStatistics {
-  Tensor mean, rstd;
-};
-
-// Activations that one layer stores for one microbatch.
-struct LayerActivations {
-  Tensor x;
-  NormStatistics norm1;
-  Tensor ln1, qkv;
-  Tensor raw_qk, rstd_qk;  // norms of q and k: what they read, and their statistics
-  Tensor lse;              // fused attention
-  Tensor probabilities;    // unfused attention
-  Tensor attn, mid;
-  NormStatistics norm2;
-  Tensor ln2, fc, act;  // with a shared norm, ln2 is ln1
-  // Norms on outputs: what they read, the outputs of attention and of feed-forward.
-  Tensor out1, out2;
-  NormStatistics out_norm1, out_norm2;
-};
-
 // Activations that the output layer stores for one microbatch.
 struct HeadActivations {
   Tensor x_final;
@@ -103,13 +83,11 @@ struct Workspace {
   // exchange it for out1 and out2 of slots.
   Tensor grad_block;
   Tensor grad_qkv, grad_attn, grad_ffn;
-  Tensor grad_fc;              // same memory as grad_ffn if the activation is not gated
-  Tensor key_value;            // where ranks share key-value heads: k and v apart from q, or their gradient
-  Tensor attention;            // fused attention
-  Tensor dscores;              // unfused attention
-  Tensor probabilities;        // if the backward recomputes them: those of one layer
-  Tensor qk_products;          // norms over all heads: sums of their backward, [T,2]
-  LayerActivations recompute;  // if a layer of the rank recomputes; x unused
+  Tensor grad_fc;      // same memory as grad_ffn if the activation is not gated
+  Tensor key_value;    // where ranks share key-value heads: k and v apart from q, or their gradient
+  Tensor attention;    // fused attention
+  Tensor dscores;      // unfused attention
+  Tensor qk_products;  // norms over all heads: sums of their backward, [T,2]
   // If the schedule splits backwards, without norms on outputs: the next gradient of the residual stream,
   // [R,H], and the gradient of the stage's input, in a buffer like grad(j). Input gradients exchange them,
   // and in any case grad_qkv and grad_fc, for tensors of slots (trainer/model/transformer_layer.h).
@@ -181,8 +159,6 @@ class MemoryLayout {
   void Add(Region region, Tensor& target, DType dtype, std::initializer_list<std::int64_t> shape);
   void AddMessage(Region region, Tensor& target);  // [R,H], with room for the parts of the tensor group
   void AddNorm(Region region, NormStatistics& statistics);
-  void AddLayerOutputs(Region region, LayerActivations& a);  // all except x
-  void AddProbabilities(Region region, Tensor& target);      // or their gradient
   // The tensors of a region whose elements are those of the units.
   struct UnitMembers {
     Tensor ParameterTensors::*of_parameter;
@@ -195,6 +171,8 @@ class MemoryLayout {
   void AddUnitBuffers();
   void AddStates(DType dtype, Tensor ParameterTensors::*member);
   void ResolveUnits();
+  // Adds all tensors of a layer but x; those that it recomputes are the rank's.
+  void AddLayer(LayerActivations& a, bool recomputes_all);
   void AddSlot(const StageShape& chunk, ActivationSlot& slot);
   void AddHead(HeadActivations& head);
   void AddWorkspace();
@@ -214,6 +192,7 @@ class MemoryLayout {
   std::vector<std::vector<ActivationSlot>> slots_;  // by chunk
   std::vector<std::int64_t> slot_bytes_;
   Workspace workspace_;
+  std::vector<Reservation> recomputed_;  // LayerTensors that layers recompute: one set for the rank
   GroupStaging staging_;
   std::vector<Tensor> grads_;  // GradientBuffers of them; one tensor without a pipeline
   std::array<Tensor, 2> outputs_;

@@ -24,7 +24,8 @@ RankShape MakeRankShape(const RunView& run, std::int64_t rank) {
   for (std::int64_t chunk = 0; chunk < run.plan.virtual_stages; ++chunk) {
     const std::int64_t stage = StageOf(run.plan, s.pipeline, chunk);
     const LayerRange layers = StageLayers(run.model, run.plan, stage);
-    s.chunks.push_back({stage, layers, FullyRecomputedLayers(run.plan, layers.count), IsFirstStage(stage),
+    s.chunks.push_back({stage, layers, FullyRecomputedLayers(run.plan, layers.count),
+                        LayersWithDelayedGradients(run.plan, layers.count), IsFirstStage(stage),
                         IsLastStage(run.plan, stage)});
   }
 

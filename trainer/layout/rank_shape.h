@@ -20,6 +20,7 @@ struct StageShape {
   std::int64_t stage = 0;       // of the model
   LayerRange layers;            // of the model
   std::int64_t recomputed = 0;  // how many layers, from the first on, recompute their forward
+  std::int64_t delayed = 0;     // how many, up to the last one, have weight gradients of a later action
   bool first = true;            // the embedding precedes the layers
   bool last = true;             // final norm and output layer follow the layers
 };

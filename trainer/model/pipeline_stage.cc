@@ -7,12 +7,12 @@
 namespace autocfg::trainer {
 
 PipelineStage::PipelineStage(const RankShape& shape, MemoryLayout& layout, std::size_t chunk)
-    : recomputes_scores_(RecomputesScores(shape.plan)),
-      in_place_(NormsOutputs(shape.model.norm_placement)),
+    : in_place_(NormsOutputs(shape.model.norm_placement)),
       workspace_(layout.workspace()),
       loss_(LossScalar(layout.workspace())) {
   const StageShape& stage = shape.chunks.at(chunk);
   recomputed_ = static_cast<std::size_t>(stage.recomputed);
+  first_delayed_ = static_cast<std::size_t>(stage.layers.count - stage.delayed);
   if (stage.first) embedding_.emplace(shape, layout);
   for (std::int64_t l = 0; l < stage.layers.count; ++l) {
     layers_.emplace_back(shape, layout, stage.layers.first + l);
@@ -34,8 +34,7 @@ void PipelineStage::ListUnits(const RankShape& shape) {
   if (head_ && !EmbeddingAddsToHead(shape.model, plan)) backward.completed.push_back(head_->unit());
   for (std::size_t l = layers_.size(); l-- > 0;) {
     backward.read.push_back(layers_[l].unit());
-    const bool delayed = SplitsBackward(plan) && l >= recomputed_;
-    (delayed ? weights : backward).completed.push_back(layers_[l].unit());
+    (l >= first_delayed_ ? weights : backward).completed.push_back(layers_[l].unit());
   }
   if (embedding_) {
     const std::vector<std::size_t> units = embedding_->units();
@@ -64,8 +63,13 @@ void PipelineStage::Backward(const Execution& run, const ActivationSlot& slot, c
   if (embedding_) embedding_->Backward(run, slot, grad, accumulate);
 }
 
-void PipelineStage::RecomputeScores(const Execution& run, const ActivationSlot& slot, std::size_t l) const {
-  run.Observed(Section::kRecompute, [&] { layers_[l].RecomputeScores(run, slot.layers[l]); });
+void PipelineStage::Recompute(const Execution& run, const ActivationSlot& slot, std::size_t l) const {
+  const TransformerLayer& layer = layers_[l];
+  if (l < recomputed_) {
+    run.Observed(Section::kRecompute, [&] { layer.Recompute(run, slot.layers[l]); });
+  } else if (layer.recomputes_parts()) {
+    run.Observed(Section::kRecompute, [&] { layer.RecomputeParts(run, slot.layers[l]); });
+  }
 }
 
 void PipelineStage::LayersBackward(const Execution& run, const ActivationSlot& slot, std::size_t count,
@@ -73,9 +77,7 @@ void PipelineStage::LayersBackward(const Execution& run, const ActivationSlot& s
   for (std::size_t l = count; l-- > 0;) {
     run.units->Read(run, layers_[l].unit());
     run.units->Write(run, layers_[l].unit());
-    if (l < recomputed_)
-      run.Observed(Section::kRecompute, [&] { layers_[l].Recompute(run, slot.layers[l]); });
-    if (recomputes_scores_) RecomputeScores(run, slot, l);
+    Recompute(run, slot, l);
     layers_[l].Backward(run, slot.layers[l], grad, accumulate);
     run.units->Reduce(run, layers_[l].unit(), accumulate);
   }
@@ -86,38 +88,38 @@ void PipelineStage::LayersBackward(const Execution& run, const ActivationSlot& s
 // on outputs, these gradients are not needed again.
 void PipelineStage::InputGradient(const Execution& run, ActivationSlot& slot, Tensor& grad,
                                   bool accumulate) const {
-  if (recomputed_ == layers_.size()) return Backward(run, slot, grad, accumulate);
+  if (first_delayed_ == layers_.size()) return Backward(run, slot, grad, accumulate);
   if (head_) head_->Backward(run, slot.head, grad, accumulate);
   if (in_place_) {
-    for (std::size_t l = layers_.size(); l-- > recomputed_;) {
+    for (std::size_t l = layers_.size(); l-- > first_delayed_;) {
       run.units->Read(run, layers_[l].unit());
-      if (recomputes_scores_) RecomputeScores(run, slot, l);
+      Recompute(run, slot, l);
       layers_[l].InputGradient(run, slot.layers[l], grad, grad, accumulate);
     }
-    LayersBackward(run, slot, recomputed_, grad, accumulate);
+    LayersBackward(run, slot, first_delayed_, grad, accumulate);
     if (embedding_) embedding_->Backward(run, slot, grad, accumulate);
     return;
   }
   const Tensor* output_grad = &grad;
-  for (std::size_t l = layers_.size(); l-- > recomputed_;) {
+  for (std::size_t l = layers_.size(); l-- > first_delayed_;) {
     LayerActivations& a = slot.layers[l];
     run.units->Read(run, layers_[l].unit());
-    if (recomputes_scores_) RecomputeScores(run, slot, l);
-    const bool last = l == recomputed_;
+    Recompute(run, slot, l);
+    const bool last = l == first_delayed_;
     Tensor& input_grad = last ? workspace_.input_grad : workspace_.next_grad;
     layers_[l].InputGradient(run, a, *output_grad, input_grad, accumulate);
     if (last) break;
     std::swap(a.x, input_grad);
     output_grad = &a.x;
   }
-  LayersBackward(run, slot, recomputed_, workspace_.input_grad, accumulate);
+  LayersBackward(run, slot, first_delayed_, workspace_.input_grad, accumulate);
   if (embedding_) embedding_->Backward(run, slot, workspace_.input_grad, accumulate);
   std::swap(grad, workspace_.input_grad);
   std::swap(slot.layers.front().x, workspace_.input_grad);
 }
 
 void PipelineStage::WeightGradient(const Execution& run, const ActivationSlot& slot, bool accumulate) const {
-  for (std::size_t l = layers_.size(); l-- > recomputed_;) {
+  for (std::size_t l = layers_.size(); l-- > first_delayed_;) {
     const std::size_t kept_at = l + 1 < layers_.size() ? l + 1 : 0;
     run.units->Write(run, layers_[l].unit());
     layers_[l].WeightGradient(run, slot.layers[l], slot.layers[kept_at].x, accumulate);

@@ -30,8 +30,8 @@ class PipelineStage {
   // Gradients of parameters are written, or added to if `accumulate`.
   void Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad, bool accumulate) const;
 
-  // The two parts of a backward. InputGradient does everything but the weight gradients of the layers that do
-  // not recompute their forward; WeightGradient computes these. Between the two, the slot keeps the gradients
+  // The two parts of a backward. InputGradient does everything but the weight gradients of the layers that
+  // delay them (LayersWithDelayedGradients); WeightGradient computes these. Between the two, the slot keeps the gradients
   // that WeightGradient reads, in the place of activations: InputGradient exchanges tensors of the slot,
   // `grad` and the workspace.
   void InputGradient(const Execution& run, ActivationSlot& slot, Tensor& grad, bool accumulate) const;
@@ -42,14 +42,15 @@ class PipelineStage {
 
  private:
   void ListUnits(const RankShape& shape);
-  void RecomputeScores(const Execution& run, const ActivationSlot& slot, std::size_t layer) const;
+  // Recomputes what the backward of a layer reads and its slot does not have.
+  void Recompute(const Execution& run, const ActivationSlot& slot, std::size_t layer) const;
   // Runs the backward of the first `count` layers, which need not be all.
   void LayersBackward(const Execution& run, const ActivationSlot& slot, std::size_t count, const Tensor& grad,
                       bool accumulate) const;
 
-  std::size_t recomputed_;  // the number of recomputed layers, from the first on
-  bool recomputes_scores_;  // in every layer
-  bool in_place_;           // input gradients replace the gradient of the stream (transformer_layer.h)
+  std::size_t recomputed_;     // the number of recomputed layers, from the first on
+  std::size_t first_delayed_;  // the first layer that delays its weight gradients, as do all after it
+  bool in_place_;              // input gradients replace the gradient of the stream (transformer_layer.h)
   Workspace& workspace_;
   Tensor loss_;
   std::optional<Embedding> embedding_;

@@ -180,18 +180,29 @@ const Tensor& TransformerLayer::BlockGradient(const Execution& run, const BlockE
   return block_grad;
 }
 
+void TransformerLayer::Norm1Forward(const Execution& run, const LayerActivations& a) const {
+  if (NormsInputs(shape_.model.norm_placement)) norm_1_.Forward(run, a.x, a.ln1, a.norm1);
+}
+
+void TransformerLayer::Norm2Forward(const Execution& run, const LayerActivations& a) const {
+  const ModelSpec& m = shape_.model;
+  if (NormsInputs(m.norm_placement) && !m.shared_norm)
+    norm_2_.Forward(run, m.parallel_residual ? a.x : a.mid, a.ln2, a.norm2);
+}
+
+void TransformerLayer::FcForward(const Execution& run, const LayerActivations& a) const {
+  ColumnParallelActivationForward(run, shape_.model.activation, c_fc_, Ln2(a), workspace_.whole, a.fc, a.act);
+}
+
 void TransformerLayer::ForwardHead(const Execution& run, const LayerActivations& a) const {
-  const RankShape& s = shape_;
-  const bool norms_inputs = NormsInputs(s.model.norm_placement);
-  if (norms_inputs) norm_1_.Forward(run, a.x, a.ln1, a.norm1);
+  Norm1Forward(run, a);
   c_attn_.Forward(run, Ln1(a), a.qkv);
   QkNormForward(run, a);
   Rope(run, a.qkv, /*inverse=*/false);
   AttentionForward(run, a);
   AddBlock(run, AttentionEnd(a), a.attn, a.x, a.mid);
-  if (norms_inputs && !s.model.shared_norm)
-    norm_2_.Forward(run, s.model.parallel_residual ? a.x : a.mid, a.ln2, a.norm2);
-  ColumnParallelActivationForward(run, s.model.activation, c_fc_, Ln2(a), workspace_.whole, a.fc, a.act);
+  Norm2Forward(run, a);
+  FcForward(run, a);
 }
 
 void TransformerLayer::Recompute(const Execution& run, const LayerActivations& a) const {
@@ -200,6 +211,19 @@ void TransformerLayer::Recompute(const Execution& run, const LayerActivations& a
   RowParallelForward(run, mlp_proj_, a.act, workspace_.whole, a.out2);
   // Of its results, the backward needs the statistics alone.
   out_norm_2_.Forward(run, a.out2, workspace_.grad_block, a.out_norm2);
+}
+
+void TransformerLayer::RecomputeParts(const Execution& run, const LayerActivations& a) const {
+  const ParallelPlan& plan = shape_.plan;
+  if (RecomputesPart(plan, LayerPart::kNorm)) Norm1Forward(run, a);
+  if (RecomputesPart(plan, LayerPart::kCoreAttention)) AttentionForward(run, a);
+  if (RecomputesPart(plan, LayerPart::kNorm)) Norm2Forward(run, a);
+  if (RecomputesPart(plan, LayerPart::kMlp)) {
+    FcForward(run, a);
+  } else if (RecomputesPart(plan, LayerPart::kActivation)) {
+    // fc has its bias.
+    run.ops.ActivationForward(shape_.model.activation, a.fc, {}, a.act, run.stream);
+  }
 }
 
 void TransformerLayer::Forward(const Execution& run, const LayerActivations& a, const Tensor& out) const {

@@ -25,9 +25,10 @@ class TransformerLayer {
   // Computes out[R,H] from a.x[R,H]. Stores in `a` what Backward needs.
   void Forward(const Execution& run, const LayerActivations& a, const Tensor& out) const;
 
-  // Recomputes, from a.x, what Forward stored in `a`, or in RecomputeScores only the unfused attention.
+  // Recomputes, from a.x, what Forward stored in `a`, or in RecomputeParts what recompute=selective names.
   void Recompute(const Execution& run, const LayerActivations& a) const;
-  void RecomputeScores(const Execution& run, const LayerActivations& a) const { AttentionForward(run, a); }
+  void RecomputeParts(const Execution& run, const LayerActivations& a) const;
+  bool recomputes_parts() const { return RecomputesInputs(shape_.plan) || RecomputesScores(shape_.plan); }
 
   // Replaces grad[R,H], the gradient with respect to the layer's output, by the gradient with respect to its
   // input. Computes the parameter gradients too; adds to them if `accumulate`.
@@ -69,6 +70,10 @@ class TransformerLayer {
     if (!NormsInputs(shape_.model.norm_placement)) return a.mid;
     return shape_.model.shared_norm ? a.ln1 : a.ln2;
   }
+  // Norms on inputs, if the layer has them.
+  void Norm1Forward(const Execution& run, const LayerActivations& a) const;
+  void Norm2Forward(const Execution& run, const LayerActivations& a) const;
+  void FcForward(const Execution& run, const LayerActivations& a) const;
   // The forward up to the activation.
   void ForwardHead(const Execution& run, const LayerActivations& a) const;
   // The backward of the norm before the feed-forward block: dx (= or +=) the gradient of what the norm read.

@@ -1,5 +1,5 @@
-// OpsSuite: activations of a gate and an up. Activations without a gate are epilogues of products
-// (ops_epilogue_suite.h).
+// OpsSuite: activations of a gate and an up, and the forward of others. Those are also epilogues of products,
+// as are their gradients (ops_epilogue_suite.h).
 #pragma once
 
 #include <algorithm>
@@ -71,6 +71,26 @@ TEST_P(OpsSuite, GatedActivationsStoreTheBiasedInput) {
     Near(y, want, "y of " + name, 1, 2);  // the sums are rounded, both of a gate and of an up
     ops_.ActivationBackward(activation, x_, dev_.Put({rows, width}, dy), dx_, stream_);
     Near(dx_, dx, "dx of " + name, 2, 2);
+  }
+}
+
+TEST_P(OpsSuite, OtherActivationsStoreTheBiasedInput) {
+  const std::int64_t rows = 3, width = 21;
+  for (int i = 0; i < kActivationCount; ++i) {
+    const auto activation = static_cast<Activation>(i);
+    if (IsGated(activation)) continue;
+    const Values x = Random(rows * width, 1, -6, 6), bias = Random(width, 2);
+    for (const bool with_bias : {true, false}) {
+      Values sum = x;
+      for (std::size_t e = 0; with_bias && e < x.size(); ++e) sum[e] += bias[e % width];
+      Values want = sum;
+      for (double& v : want) v = reference::ActivationValue(activation, v);
+      const Tensor x_ = dev_.Put({rows, width}, x), y = dev_.New({rows, width});
+      ops_.ActivationForward(activation, x_, with_bias ? dev_.Put({width}, bias) : Tensor{}, y, stream_);
+      const std::string name(Name(activation));
+      Near(x_, sum, "x of " + name);
+      Near(y, want, "y of " + name, 6, 2);
+    }
   }
 }
 

@@ -47,6 +47,7 @@ class RandomRuns {
         features_(seed + 4),
         shared_heads_(seed + 5),
         optimizers_(seed + 6),
+        parts_(seed + 7),
         limits_(std::move(limits)) {
     for (int i = 0; i < kPositionCount; ++i) {
       const ModelSpec model{.position = static_cast<Position>(i)};
@@ -119,6 +120,10 @@ class RandomRuns {
           break;
         default: break;
       }
+      if (plan.recompute != Recompute::kFull && parts_() % 2 == 0) {
+        plan.recompute = Recompute::kSelective;
+        plan.recompute_parts = SomeParts(parts_());
+      }
       plan.scatter_gather = limits_.predicted_only ? Coin() : flags_() % 2 == 0;
       plan.p2p_overlap = messages_() % 2 == 0;
       plan.tp_overlap = std::int64_t{1} << messages_() % 4;
@@ -158,7 +163,7 @@ class RandomRuns {
 
   std::mt19937_64 random_;
   // Of options and values that were added later: the other choices stay as they were.
-  std::mt19937_64 flags_, split_backwards_, messages_, states_, features_, shared_heads_, optimizers_;
+  std::mt19937_64 flags_, split_backwards_, messages_, states_, features_, shared_heads_, optimizers_, parts_;
   RunLimits limits_;
   std::vector<Position> positions_;  // those that the runs may have
   std::vector<Schedule> schedules_ = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};
