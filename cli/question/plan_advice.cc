@@ -51,7 +51,9 @@ std::vector<std::string> ValuesOf(const PlanOption& option, const PlanQuestion& 
     return {SplitText(ParallelPlan()), SplitText(balanced)};
   }
   if (option.name == "recompute") {
-    std::vector<std::string> values = {"none", "selective", "full"};
+    std::vector<std::string> values = {"none", "full"};
+    for (const LayerParts parts : AllLayerParts())
+      values.push_back(RecomputeText({{}, {.recompute = Recompute::kSelective, .recompute_parts = parts}}));
     const std::int64_t layers = question.about.model.layers / StageCount(plan);
     const std::int64_t step = std::max<std::int64_t>(1, layers / 16);
     for (std::int64_t k = step; k < layers; k += step) values.push_back(fmt::format("full:{}", k));

@@ -55,4 +55,15 @@ class LayerParts {
   std::uint8_t bits_ = 0;
 };
 
+// Returns all sets of parts but the empty one.
+constexpr std::array<LayerParts, LayerParts::kSets - 1> AllLayerParts() {
+  std::array<LayerParts, LayerParts::kSets - 1> all;
+  for (std::size_t set = 1; set < LayerParts::kSets; ++set) {
+    for (std::size_t part = 0; part < kLayerPartNames.size(); ++part) {
+      if ((set >> part) % 2 != 0) all[set - 1].Add(static_cast<LayerPart>(part));
+    }
+  }
+  return all;
+}
+
 }  // namespace autocfg

@@ -58,15 +58,36 @@ class Collector {
     bool plain_fits = false;
     std::size_t plain_least = 0;
     EvenLeasts evens;
-    for (const auto& [open, values] : alternatives) {
+    const auto keep = [&](std::size_t value, std::int64_t arena_bytes) {
+      const PlanChoice choice{into_.table.Pack(run_.At(value)), Kibibytes(arena_bytes)};
+      if (!std::exchange(fits, true)) {
+        plan.choice = choice;
+        return;
+      }
+      Grow(into_.others);
+      into_.others.push_back(choice);
+      ++plan.others;
+    };
+    for (const auto& [open, values, parts] : alternatives) {
       const bool after_plain = plain != nullptr && plain->split == open.split;
       if (after_plain && !plain_fits) continue;
-      run_.Set(open, values);
+      run_.Set(open, values, parts);
       const std::size_t last = values.size() - 1, from = after_plain ? plain_least : 0;
       const bool is_plain = open.messages() == MessageOptions();
       std::optional<EvenLeast>& even = evens[open.p2p_overlap ? 1 : 0][open.scatter_gather ? 1 : 0];
+      // Layers that recompute do not delay their weight gradients. That may be faster: a backward in two parts
+      // repeats some ops, and delayed gradients are reduced in actions of their own, with less to hide them.
+      const bool more_may_be_faster = SplitsBackward(open) && ShardsGradients(open);
+      const auto keep_parts = [&](std::size_t least) {
+        for (const bool delays : {true, false}) {
+          if (delays ? least == 0 || !SplitsBackward(open) : least == 0 && !SplitsBackward(open)) continue;
+          const std::optional<ResolvedRun::Sized> fastest = run_.FastestPartsThatFit(arena_bytes_, delays);
+          if (fastest && !run_.IsDuplicate(fastest->index)) keep(fastest->index, fastest->bytes);
+        }
+      };
       if (open.split == SplitMode::kAuto && even && IsEvenAnyway(*even, values, from)) {
         duplicate = true;
+        keep_parts(even->least);
         if (is_plain) {
           plain = &open;
           plain_fits = even->fits;
@@ -81,6 +102,7 @@ class Collector {
       }
       if (run_.IsDuplicate(least)) {
         duplicate = true;
+        keep_parts(least);
         if (alternatives.size() == 1) PassDuplicate(least, values[least]);
         continue;
       }
@@ -99,21 +121,9 @@ class Collector {
         if (rejected_ && !largest) largest = run_.At(least);
         continue;
       }
-      const auto keep = [&](std::size_t depth, std::int64_t arena_bytes) {
-        const PlanChoice choice{into_.table.Pack(run_.At(depth)), Kibibytes(arena_bytes)};
-        if (!std::exchange(fits, true)) {
-          plan.choice = choice;
-          return;
-        }
-        Grow(into_.others);
-        into_.others.push_back(choice);
-        ++plan.others;
-      };
       keep(least, bytes);
-      // Delayed weight gradients are reduced in actions of their own, with less to hide them: those of layers
-      // that recompute are not delayed, which may be faster.
-      if (SplitsBackward(open) && ShardsGradients(open) && least < last && !run_.IsDuplicate(last) &&
-          run_.Arena(last) <= arena_bytes_)
+      keep_parts(least);
+      if (more_may_be_faster && least < last && !run_.IsDuplicate(last) && run_.Arena(last) <= arena_bytes_)
         keep(last, run_.Arena(last));
     }
     if (fits) {
@@ -168,7 +178,11 @@ class Collector {
 
   void Keep(const SearchSpace::Alternative& first, FeasiblePlan& plan) {
     const auto index = static_cast<std::int32_t>(into_.plans.size());
-    plan.less_work = less_ == kNoPlan ? FindLowerZero(first.plan, plan) : less_;
+    ParallelPlan own = first.plan;
+    first.depths.front().SetIn(own);
+    // A plan that delays no gradients may be faster than one that recomputes nothing.
+    const bool may_be_faster = SplitsBackward(own) && RecomputesInputs(own);
+    plan.less_work = less_ == kNoPlan || may_be_faster ? FindLowerZero(first.plan, plan) : less_;
     Grow(into_.plans);
     into_.plans.push_back(plan);
     const auto variant = static_cast<std::size_t>(plan.choice.plan.variant);
@@ -182,6 +196,16 @@ class Collector {
   // Returns the plan that differs only in a lower zero of at least 1, and in the values that are covered
   // there (PlanOption::covered), which the space may leave out. Its choices recompute as little.
   std::int32_t FindLowerZero(const ParallelPlan& open, const FeasiblePlan& plan) {
+    if (open.zero_stage <= 1) return kNoPlan;
+    // Without shards, gradients are reduced while the last action computes, which has nothing to compute if none
+    // are delayed.
+    if (SplitsBackward(open) && OverlapsGradients(open)) {
+      const auto recomputes_inputs = [this](const PlanChoice& choice) {
+        return RecomputesInputs(into_.table.Unpack(choice.plan));
+      };
+      if (recomputes_inputs(plan.choice) || std::ranges::any_of(into_.OthersOf(plan), recomputes_inputs))
+        return kNoPlan;
+    }
     for (std::int64_t zero = open.zero_stage - 1; zero >= 1; --zero) {
       ParallelPlan lower = open;
       lower.zero_stage = zero;

@@ -228,7 +228,7 @@ class FrontSweep {
   enum class Kind : std::uint8_t {
     kPlan,    // a plan with all its choices, and what recomputes more than these
     kChoice,  // one of them
-    kDeeper,  // plans that recompute more than a choice: DeeperPlans [begin, end)
+    kDeeper,  // plans that recompute more than a choice: DeeperPlans [begin, end), or all
     kOne,     // one of those: ones_[begin]
   };
   enum class Known : std::uint8_t { kNothing, kBound, kClosedForm, kTime };
@@ -285,7 +285,6 @@ class FrontSweep {
     part.factor = times_.ChoiceFactor(costs_, feasible_, c.plan);
     for (part.choice = 0; part.choice <= plan.others; ++part.choice) {
       part.kind = Kind::kDeeper;
-      part.end = std::numeric_limits<std::uint32_t>::max();
       part.least_kib = plan.least_kib;
       queue_.push(part);
       if (!plan.timed || part.choice == 0) continue;
@@ -295,10 +294,10 @@ class FrontSweep {
     }
   }
 
-  void AdvanceDeeper(Candidate c) {
-    deeper_.Set(feasible_.table.Unpack(ChoiceOf(c).plan));
-    c.end = std::min(c.end, static_cast<std::uint32_t>(deeper_.size()));
-    if (c.begin >= c.end) return;
+  void AdvanceDeeper(const Candidate& c) {
+    const PlanChoice& choice = ChoiceOf(c);
+    deeper_.Set(feasible_.table.Unpack(choice.plan), choice.arena_kib);
+    const auto depths = static_cast<std::uint32_t>(deeper_.depths());
     const auto push = [&](std::uint32_t begin, std::uint32_t end) {
       Candidate part = c;
       part.known = Known::kBound;
@@ -314,7 +313,11 @@ class FrontSweep {
       }
       queue_.push(part);
     };
-    if (c.known == Known::kNothing) return push(c.begin, c.end);
+    if (c.known == Known::kNothing) {
+      if (depths > 0) push(0, depths);
+      for (auto part = depths; part < deeper_.size(); ++part) push(part, part + 1);
+      return;
+    }
     const std::uint32_t middle = c.begin + (c.end - c.begin) / 2;
     push(c.begin, middle);
     push(middle, c.end);

@@ -122,8 +122,12 @@ std::vector<OpDesc> SearchLoop::CalibrationOps() const {
     };
     add();
     // With the calibrated memory, it may fit only if it recomputes.
-    if (!state_->space.DerivesRecompute() || plan.recompute == Recompute::kFull) return;
-    plan.recompute = Recompute::kFull;
+    if (!state_->space.DerivesRecompute()) return;
+    for (const SearchSpace::RecomputeValue& parts : state_->space.PartChoices(plan.attention)) {
+      parts.SetIn(plan);
+      add();
+    }
+    SearchSpace::RecomputeValue{.mode = Recompute::kFull}.SetIn(plan);
     add();
   };
   for (const FeasiblePlan& plan : feasible.plans) {

@@ -225,10 +225,10 @@ void SearchState::Lost(std::size_t i, const std::string& reason) {
 
 void SearchState::Deepen(std::size_t i) {
   DeeperPlans deeper(*costs, space);
-  deeper.Set(candidates[i].plan);
-  if (deeper.size() == 0) return;
   const std::size_t least = records[i].feasible;
   FeasiblePlan plan = feasible.plans[least];
+  deeper.Set(candidates[i].plan, plan.choice.arena_kib);
+  if (deeper.depths() == 0) return;
   const ParallelPlan next = deeper.At(0);
   if (std::any_of(candidates.begin(), candidates.end(),
                   [&](const CandidatePlan& c) { return c.plan == next; }))

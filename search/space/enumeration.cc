@@ -403,9 +403,8 @@ class SearchSpace::Enumeration {
       last_broken = std::max(last_broken, broken);
       return;
     }
-    const std::span<const RecomputeValue> legal = LegalDepths(split, depths, last_broken);
-    if (legal.empty()) return;
-    alternatives_.push_back({plan_, legal});
+    const LegalValues& legal = LegalDepths(split, depths, last_broken);
+    if (!legal.depths.empty()) alternatives_.push_back({plan_, legal.depths, legal.parts});
   }
 
   // Sets each value of the option that is neither redundant nor covered in the plan at hand, the default
@@ -431,8 +430,9 @@ class SearchSpace::Enumeration {
 
   // Returns the legal ones of the depths, which are the same for all combinations of a layout with this
   // attention and this one of its splits, unless a rule reads more.
-  std::span<const RecomputeValue> LegalDepths(std::size_t split, std::span<const RecomputeValue> depths,
-                                              std::size_t& last_broken) {
+  struct LegalValues;
+  const LegalValues& LegalDepths(std::size_t split, std::span<const RecomputeValue> depths,
+                                 std::size_t& last_broken) {
     const bool kept = recompute_rules_of_layout_ && space_.recompute_derived_;
     std::vector<LegalValues>& of_splits = legal_values_[static_cast<std::size_t>(plan_.attention)];
     if (kept && of_splits.size() <= split) of_splits.resize(choices_->size());
@@ -443,14 +443,18 @@ class SearchSpace::Enumeration {
         SetDepth(depth);
         const std::size_t broken = FirstBroken(rules_at_.back(), kNone);
         if (broken == kNone) {
-          known.values.push_back(depth);
+          known.depths.push_back(depth);
         } else {
           known.broken = std::max(known.broken, broken);
         }
       }
+      for (const RecomputeValue& value : space_.PartChoices(plan_.attention)) {
+        SetDepth(value);
+        if (FirstBroken(rules_at_.back(), kNone) == kNone) known.parts.push_back(value);
+      }
     }
     last_broken = std::max(last_broken, known.broken);
-    return known.values;
+    return known;
   }
 
   void SetDepth(const RecomputeValue& value) { value.SetIn(plan_); }
@@ -476,7 +480,7 @@ class SearchSpace::Enumeration {
   // Depths of the layout at hand, by attention, then by its splits.
   struct LegalValues {
     bool made = false;
-    std::vector<RecomputeValue> values;
+    std::vector<RecomputeValue> depths, parts;
     std::size_t broken = 0;  // the last of the rules that another value breaks first
   };
   std::array<std::vector<LegalValues>, kAttentionCount> legal_values_;

@@ -170,6 +170,7 @@ absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<st
   if (name == "recompute") {
     recompute_every_ = every_recompute;
     recompute_derived_ = false;
+    parts_ = {};
     recompute_.clear();
     for (const ParallelPlan& plan : plans) {
       if (!every_recompute || plan.recompute != Recompute::kFull)
@@ -215,6 +216,19 @@ void SearchSpace::SetVariantDefaults() {
     axis.derived = option.derived && axis.values.size() > 1;
     axis.leaves_out_covered = option.covered != nullptr && axis.values.size() > 1 && !axis.derived;
     variants_.push_back(std::move(axis));
+  }
+}
+
+void SearchSpace::SetPartDefaults() {
+  for (std::size_t attention = 0; attention < kAttentionCount; ++attention) {
+    for (const LayerParts parts : AllLayerParts()) {
+      const ParallelPlan plan{{},
+                              {.recompute = Recompute::kSelective,
+                               .recompute_parts = parts,
+                               .attention = static_cast<Attention>(attention)}};
+      if (recompute_option_->redundant(plan).empty() && CheckAllowed(plan).ok())
+        parts_[attention].push_back(RecomputeValue::Of(plan));
+    }
   }
 }
 
@@ -280,6 +294,7 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Wo
   space.virtual_stages_ = Divisors(model.layers);
   space.SetScheduleDefaults();
   space.SetVariantDefaults();
+  space.SetPartDefaults();
 
   std::set<const PlanOption*> named;
   for (const auto& [axis, axis_values] : values) {
@@ -359,7 +374,7 @@ std::vector<SearchSpace::RecomputeValue> SearchSpace::RecomputeChoices(Attention
 }
 
 SearchSpace::Deeper SearchSpace::DeeperThan(const ParallelPlan& plan) const {
-  Deeper deeper{plan, {}};
+  Deeper deeper{plan, {}, {}};
   if (!recompute_derived_) return deeper;
   ParallelPlan& run = deeper.plan;
   if (!HoldsSplit(plan)) {
@@ -369,17 +384,22 @@ SearchSpace::Deeper SearchSpace::DeeperThan(const ParallelPlan& plan) const {
   const std::int64_t most_layers = run.split == SplitMode::kExplicit
                                        ? *std::max_element(run.split_layers.begin(), run.split_layers.end())
                                        : (model_.layers + StageCount(run) - 1) / StageCount(run);
+  const auto is_legal = [&](const RecomputeValue& value) {
+    value.SetIn(run);
+    const PlanCase plan_case{{model_, workload_, run}, ranks_};
+    return std::none_of(options_.framework.begin(), options_.framework.end(),
+                        [&](const LegalityRule& rule) { return rule.broken(plan_case); });
+  };
   for (const RecomputeValue& value : RecomputeChoices(run.attention, most_layers)) {
     const bool more =
         value.mode == Recompute::kFull &&
-        (plan.recompute == Recompute::kNone ||
+        (plan.recompute != Recompute::kFull ||
          (plan.recompute_layers > 0 && (value.layers == 0 || value.layers > plan.recompute_layers)));
-    if (!more) continue;
-    value.SetIn(run);
-    const PlanCase plan_case{{model_, workload_, run}, ranks_};
-    if (std::none_of(options_.framework.begin(), options_.framework.end(),
-                     [&](const LegalityRule& rule) { return rule.broken(plan_case); }))
-      deeper.values.push_back(value);
+    if (more && is_legal(value)) deeper.depths.push_back(value);
+  }
+  for (const RecomputeValue& value : PartChoices(run.attention)) {
+    const bool own = plan.recompute == Recompute::kSelective && plan.recompute_parts.Holds(value.parts);
+    if (!own && is_legal(value)) deeper.parts.push_back(value);
   }
   return deeper;
 }

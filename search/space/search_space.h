@@ -50,7 +50,8 @@ class SearchSpace {
   // split, recompute and the options whose row says so (PlanOption::derived) are derived unless they are
   // named: a plan of the space leaves them open, and the caller chooses (Alternative). The splits are even
   // and auto. The depths of recompute are none, full:K for every K (at most kMostDerivedDepths of them) below
-  // the layers of the plan's largest stage (of an even spread, rounded up, under split=auto), and full.
+  // the layers of the plan's largest stage (of an even spread, rounded up, under split=auto), and full. Beside
+  // them are all sets of parts that a layer can recompute (selective:NAMES).
   //
   // A value may be a range (axis_ranges.h): "1-4", or alone "<=4", ">=2", "<8", ">1". Of a size it holds
   // those that the axis takes if it is not named (dp_shard: divisors of `ranks`), else the choices of the
@@ -129,10 +130,12 @@ class SearchSpace {
     bool operator==(const RecomputeValue&) const = default;
   };
   // A legal plan, with one combination of values of the derived options, but for its recompute: one of these
-  // values, all of them legal, those that recompute less first. There is one if recompute is named.
+  // values, all of them legal. Of `depths`, those that recompute less come first; there is one if recompute is
+  // named. `parts` are values of selective; none if recompute is named.
   struct Alternative {
     ParallelPlan plan;
     std::span<const RecomputeValue> depths;
+    std::span<const RecomputeValue> parts;
   };
   // A plan of the space with all its alternatives: one if nothing but recompute is derived. Returns whether
   // the plan was taken: if not, the walk ends.
@@ -148,13 +151,19 @@ class SearchSpace {
 
   bool DerivesRecompute() const { return recompute_derived_; }
 
-  // Returns the legal depths of a plan of the space that recompute more than its own, if they are derived;
-  // with split=auto in place of a split that the space does not hold.
+  // Returns the legal values of recompute, if they are derived, that may take less memory than that of a plan of
+  // the space: depths that recompute more, or all if its own is none of them, and sets of parts. With
+  // split=auto in place of a split that the space does not hold.
   struct Deeper {
     ParallelPlan plan;
-    std::vector<RecomputeValue> values;
+    std::vector<RecomputeValue> depths, parts;
   };
   Deeper DeeperThan(const ParallelPlan& plan) const;
+
+  // Returns the values of selective that are derived, one for each set of parts that act under this attention.
+  const std::vector<RecomputeValue>& PartChoices(Attention attention) const {
+    return parts_[static_cast<std::size_t>(attention)];
+  }
 
  private:
   // A split of one layout, and the layers of its largest stage.
@@ -176,6 +185,7 @@ class SearchSpace {
   std::vector<std::int64_t> DefaultSizes(const PlanOption& option) const;
   void SetScheduleDefaults();
   void SetVariantDefaults();
+  void SetPartDefaults();
   absl::Status CheckCombinations() const;
   void MoveAsideUnusable(std::size_t axis);
   // Calls visit(mesh) for each mesh of all ranks, in order, until it returns false; then returns false.
@@ -214,6 +224,7 @@ class SearchSpace {
       RecomputeValue{}};           // beside every full:K, if those are in the space
   bool recompute_every_ = true;    // every full:K, and full
   bool recompute_derived_ = true;  // not named
+  std::array<std::vector<RecomputeValue>, kAttentionCount> parts_;  // by attention; empty unless derived
   const PlanOption* recompute_option_ = nullptr;
   std::vector<std::string> ranges_;
   std::vector<VariantAxis> variants_;  // in the order of the table

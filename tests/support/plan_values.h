@@ -37,12 +37,7 @@ inline std::vector<Schedule> PredictedPlainSchedules() {
 
 // Returns one of the sets of parts but the empty one: any number picks one.
 inline LayerParts SomeParts(std::uint64_t number) {
-  const std::uint64_t bits = number % (LayerParts::kSets - 1) + 1;
-  LayerParts parts;
-  for (std::size_t i = 0; i < kLayerPartNames.size(); ++i) {
-    if ((bits >> i & 1) != 0) parts.Add(static_cast<LayerPart>(i));
-  }
-  return parts;
+  return AllLayerParts()[number % (LayerParts::kSets - 1)];
 }
 
 struct OptionValue {

@@ -1,7 +1,9 @@
 #include "search/planner/plans/resolved_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "search/cost/engine_costs.h"
@@ -31,13 +33,10 @@ void ResolvedRun::LayerGroup::Mode::Clear() {
 }
 
 void ResolvedRun::LayerGroup::Clear() {
+  parts.clear();
   for (auto& by_scattering : modes) {
     for (Reused<Mode>& known : by_scattering) known.Clear();
   }
-  ClearSplits();
-}
-
-void ResolvedRun::LayerGroup::ClearSplits() {
   splits.Clear();
   for (std::vector<AutoSplit*>& by_layers : by_depth) by_layers.clear();
   least_that_fits = 0;
@@ -49,8 +48,9 @@ void ResolvedRun::StatesGroup::Clear() {
   }
 }
 
-void ResolvedRun::Set(const ParallelPlan& run, std::span<const SearchSpace::RecomputeValue> values) {
+void ResolvedRun::Set(const ParallelPlan& run, Values values, Values parts) {
   values_ = values;
+  parts_ = parts;
   const bool same_mesh = run.mesh() == mesh_;
   const StageOptions layout{.virtual_stages = run.virtual_stages, .schedule = run.schedule};
   const bool same_layout = same_mesh && run.micro_batch == micro_batch_ && layout == layout_;
@@ -90,14 +90,10 @@ void ResolvedRun::Set(const ParallelPlan& run, std::span<const SearchSpace::Reco
   }
   plan_ = run;
   auto_ = run.split == SplitMode::kAuto;
-  if (!auto_ || (values.front() == layer_->first && values.back() == layer_->last)) return;
-  layer_->first = values.front();
-  layer_->last = values.back();
-  layer_->ClearSplits();
 }
 
 ResolvedRun::AutoSplit& ResolvedRun::SplitOf(std::size_t i) {
-  const SearchSpace::RecomputeValue& depth = values_[i];
+  const SearchSpace::RecomputeValue& depth = ValueAt(i);
   std::vector<AutoSplit*>& by_layers = layer_->by_depth[static_cast<std::size_t>(depth.mode)];
   const std::size_t layers =
       depth.mode == Recompute::kSelective ? depth.parts.Index() : static_cast<std::size_t>(depth.layers);
@@ -147,6 +143,35 @@ ResolvedRun::Sized ResolvedRun::LeastThatFits(std::int64_t arena_bytes, std::siz
   return least;
 }
 
+double ResolvedRun::AddedSeconds(const SearchSpace::RecomputeValue& value) {
+  value.SetIn(plan_);
+  const BlockCosts& blocks = costs_.BlocksOf(plan_);
+  double seconds = 0;
+  ForEachRun(blocks, {.count = costs_.model().layers},
+             [&](const LayerCosts& layer, double times) { seconds += times * layer.recompute.backward_s; });
+  return std::isfinite(seconds) ? seconds : 0;
+}
+
+std::optional<ResolvedRun::Sized> ResolvedRun::FastestPartsThatFit(std::int64_t arena_bytes, bool delays) {
+  if (parts_.empty()) return std::nullopt;
+  if (!std::ranges::equal(parts_, layer_->parts)) {
+    layer_->parts.assign(parts_.begin(), parts_.end());
+    std::vector<double> added_s;
+    for (const SearchSpace::RecomputeValue& value : parts_) added_s.push_back(AddedSeconds(value));
+    std::vector<std::size_t>& order = layer_->parts_by_time;
+    order.resize(parts_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return added_s[a] < added_s[b]; });
+  }
+  for (const std::size_t place : layer_->parts_by_time) {
+    const std::size_t i = values_.size() + place;
+    parts_[place].SetIn(plan_);
+    if (SplitsBackward(plan_) && RecomputesInputs(plan_) == delays) continue;
+    if (const std::int64_t bytes = Arena(i); bytes <= arena_bytes) return Sized{i, bytes};
+  }
+  return std::nullopt;
+}
+
 bool ResolvedRun::IsTooLarge(std::int64_t arena_bytes) {
   if (engine_needs_memory_) return false;
   // Some rank has at least as many layers as an even spread gives it, rounded up. It keeps the least with one
@@ -170,7 +195,7 @@ bool ResolvedRun::IsTooLarge(std::int64_t arena_bytes) {
 }
 
 const ParallelPlan& ResolvedRun::At(std::size_t i) {
-  values_[i].SetIn(plan_);
+  ValueAt(i).SetIn(plan_);
   if (!auto_) {
     resolved_ = ResolveSplit(costs_, plan_);
   } else {
@@ -182,7 +207,7 @@ const ParallelPlan& ResolvedRun::At(std::size_t i) {
 
 std::int64_t ResolvedRun::Arena(std::size_t i) {
   if (engine_needs_memory_) return costs_.ArenaOf(At(i)).Arena();
-  const SearchSpace::RecomputeValue& value = values_[i];
+  const SearchSpace::RecomputeValue& value = ValueAt(i);
   const std::size_t overlaps = OverlapsMessages(plan_) ? 1 : 0;
   std::vector<RankBytes> made;
   const auto add = [&](const std::vector<RankLoad>& loads, std::vector<RankBytes>& op_bytes) {
@@ -262,6 +287,22 @@ std::int64_t ResolvedRun::FixedBytes(RankPlace place, std::int64_t layers) {
   if (units == units_.end()) units = units_.insert(units, {shards, place, layers, memory.Units(empty)});
   fixed.push_back({place, layers, memory.Of(empty, units->units).Arena() - memory.OpWorkspace()});
   return fixed.back().bytes;
+}
+
+void DeeperPlans::Set(const ParallelPlan& least, std::uint32_t kib) {
+  deeper_ = space_.DeeperThan(least);
+  if (deeper_.depths.empty() && deeper_.parts.empty()) return;
+  run_.Set(deeper_.plan, deeper_.depths, deeper_.parts);
+  const auto takes_less = [&](std::size_t i) { return Kib(i) < kib; };
+  std::vector<SearchSpace::RecomputeValue> parts;
+  for (std::size_t i = 0; i < deeper_.parts.size(); ++i) {
+    if (takes_less(deeper_.depths.size() + i)) parts.push_back(deeper_.parts[i]);
+  }
+  std::size_t first = 0;
+  while (first < deeper_.depths.size() && !takes_less(first)) ++first;
+  deeper_.depths.erase(deeper_.depths.begin(), deeper_.depths.begin() + static_cast<std::ptrdiff_t>(first));
+  deeper_.parts = std::move(parts);
+  run_.Set(deeper_.plan, deeper_.depths, deeper_.parts);
 }
 
 }  // namespace autocfg

@@ -1,6 +1,8 @@
 // An alternative of a plan of a space (SearchSpace::Alternative) with each of its values of recompute, with
 // definite splits, and the memory of the worst ranks. What plans of a layout share is computed once: by their
 // layer options, and by their states. Not thread-safe; the cost model's caches grow.
+//
+// A plan of the run is the index of its value of recompute: of the depths, then of the sets of parts.
 #pragma once
 
 #include <array>
@@ -29,8 +31,9 @@ class ResolvedRun {
   ResolvedRun(const ResolvedRun&) = delete;
   ResolvedRun& operator=(const ResolvedRun&) = delete;
 
-  // Goes to another run. `values` stay as they are until the next call.
-  void Set(const ParallelPlan& run, std::span<const SearchSpace::RecomputeValue> values);
+  // Goes to another run. `depths` and `parts` stay as they are until the next call.
+  using Values = std::span<const SearchSpace::RecomputeValue>;
+  void Set(const ParallelPlan& run, Values depths, Values parts);
 
   // Returns whether all plans of the run have one split.
   bool HasOneSplit() const { return !auto_; }
@@ -54,10 +57,14 @@ class ResolvedRun {
     std::size_t index = 0;
     std::int64_t bytes = 0;
   };
-  // Returns the first plan whose arena takes at most so many bytes; the last one if none does. More recompute
+  // Returns the first of the depths whose arena takes at most so many bytes; the last one if none does. More recompute
   // takes less memory; under split=auto, a rank that gets a layer more may be an exception. There, begins at
   // `hint`, or at the answer for a plan with the same splits. `from`: those before it are known not to fit.
   Sized LeastThatFits(std::int64_t arena_bytes, std::size_t from = 0, std::optional<std::size_t> hint = {});
+
+  // Returns the plan that fits and recomputes parts in the least time; nothing if none does. Where the schedule
+  // splits backwards, of those whose layers delay their weight gradients, or of the others.
+  std::optional<Sized> FastestPartsThatFit(std::int64_t arena_bytes, bool delays);
 
  private:
   // Everything below is made when first needed.
@@ -110,13 +117,13 @@ class ResolvedRun {
     };
     LayerOptions layer;  // without recomputation
     ByMessages<Reused<Mode>> modes;
-    // Of plans with split=auto and the depths from `first` to `last`.
-    SearchSpace::RecomputeValue first, last;
+    // Of plans with split=auto.
     Reused<AutoSplit> splits;
     // By mode, then by layers or the index of the parts; null: not made.
     std::array<std::vector<AutoSplit*>, kRecomputeCount> by_depth;
-    std::size_t least_that_fits = 0;  // of the last plan
-    void ClearSplits();
+    std::size_t least_that_fits = 0;                 // of the last plan
+    std::vector<SearchSpace::RecomputeValue> parts;  // of the last plan that was asked for them
+    std::vector<std::size_t> parts_by_time;          // their places, by the time that they add
     void Clear();
   };
   // What plans with the same states share: bytes of a rank besides what ops keep and work in.
@@ -134,6 +141,11 @@ class ResolvedRun {
     RankUnits units;
   };
 
+  const SearchSpace::RecomputeValue& ValueAt(std::size_t i) const {
+    return i < values_.size() ? values_[i] : parts_[i - values_.size()];
+  }
+  // Seconds that a value adds to the backwards of all layers of a microbatch.
+  double AddedSeconds(const SearchSpace::RecomputeValue& value);
   AutoSplit& SplitOf(std::size_t i);  // of the i-th plan, with split=auto
   // Returns true only if no plan of the run fits, whatever the splits are; computes none of these.
   bool IsTooLarge(std::int64_t arena_bytes);
@@ -149,7 +161,7 @@ class ResolvedRun {
   const SearchSpace& space_;
   CostModel& costs_;
   const bool engine_needs_memory_;
-  std::span<const SearchSpace::RecomputeValue> values_;
+  Values values_, parts_;
   ParallelPlan plan_;              // the run at hand, with the recompute of the plan at hand
   ParallelPlan resolved_;          // see At
   bool auto_ = false;              // whether its split is balanced
@@ -167,19 +179,18 @@ class ResolvedRun {
   std::vector<KnownUnits> units_;              // of the mesh at hand
 };
 
-// The plans that differ from one of a space in that they recompute more (SearchSpace::DeeperThan), from the
-// least on.
+// The plans that differ from one of a space in that they recompute more and take less memory
+// (SearchSpace::DeeperThan): first the depths, from the least on, then sets of parts.
 class DeeperPlans {
  public:
   // Refers to both.
   DeeperPlans(CostModel& costs, const SearchSpace& space)
       : costs_(costs), space_(space), run_(space, costs) {}
 
-  void Set(const ParallelPlan& least) {
-    deeper_ = space_.DeeperThan(least);
-    if (!deeper_.values.empty()) run_.Set(deeper_.plan, deeper_.values);
-  }
-  std::size_t size() const { return deeper_.values.size(); }
+  // `kib`: what the arena of `least` takes.
+  void Set(const ParallelPlan& least, std::uint32_t kib);
+  std::size_t depths() const { return deeper_.depths.size(); }
+  std::size_t size() const { return deeper_.depths.size() + deeper_.parts.size(); }
   const ParallelPlan& At(std::size_t i) { return run_.At(i); }  // until the next call
   std::uint32_t Kib(std::size_t i) { return Kibibytes(run_.Arena(i)); }
   double SecondsAtLeast(std::size_t i) { return costs_.SecondsAtLeast(At(i)); }

@@ -288,7 +288,7 @@ ParallelPlan WithoutDerived(ParallelPlan plan, const AxisValues& named) {
 // No values of the derived options are better than those that planning takes, and the front of time against
 // memory is that of all values.
 void CompareWithAllValues(bool depth_alone) {
-  int recomputed = 0, of_front = 0;
+  int recomputed = 0, parts = 0, of_front = 0;
   std::map<std::string, int> differs;  // by derived option: from its default
   for (std::uint32_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
@@ -331,6 +331,7 @@ void CompareWithAllValues(bool depth_alone) {
       EXPECT_TRUE(made || depth_alone) << PlanText(plan);
       best->second = std::min(best->second, seconds);
       recomputed += plan.recompute == Recompute::kFull;
+      parts += plan.recompute == Recompute::kSelective;
       for (const PlanOption& option : PlanOptions())
         if (option.derived && !option.equal(plan, ParallelPlan())) ++differs[std::string(option.name)];
     }
@@ -339,13 +340,16 @@ void CompareWithAllValues(bool depth_alone) {
       known.erase(plan);
       const auto best = fastest.find(without_derived(plan));
       ASSERT_NE(best, fastest.end()) << PlanText(plan);
-      EXPECT_LE(best->second, costs.Estimate(plan).step_time_s * (1 + 1e-9)) << PlanText(plan);
+      // Parts that take little time move the balance of split=auto, which is not exactly the fastest split.
+      const bool moves = plan.recompute == Recompute::kSelective && plan.split == SplitMode::kExplicit;
+      EXPECT_LE(best->second, costs.Estimate(plan).step_time_s * (moves ? 1.005 : 1 + 1e-9))
+          << PlanText(plan);
     }
     EXPECT_TRUE(known.empty()) << PlanText(*known.begin());
 
     ASSERT_TRUE(times.TimeFront(costs, derived, problem.Space()).ok());
     // Only the fastest choice of a plan is timed; the others keep their ratios to it.
-    const double timed = depth_alone ? 1 + 1e-6 : 1.01;
+    const double timed = 1.01;
     ParetoFront expected, found;
     for (std::size_t i = 0; i < all.plans.size(); ++i)
       expected.Offer({all.plans[i].seconds, all.plans[i].choice.arena_kib, i});
@@ -361,6 +365,7 @@ void CompareWithAllValues(bool depth_alone) {
     }
   }
   EXPECT_GT(recomputed, 200);
+  EXPECT_GT(parts, 200);
   EXPECT_GT(of_front, 50);
   if (depth_alone) return;
   EXPECT_EQ(differs.size(), 4u);

@@ -102,6 +102,8 @@ struct BruteForce {
     std::vector<std::string> values = recomputes;
     if (values.empty()) {
       values = {"none", "full"};
+      for (const LayerParts parts : AllLayerParts())
+        values.push_back(RecomputeText({{}, {.recompute = Recompute::kSelective, .recompute_parts = parts}}));
       for (std::int64_t k = 1; k < Most(plan); ++k) values.push_back("full:" + std::to_string(k));
     }
     for (const std::string& value : values) {

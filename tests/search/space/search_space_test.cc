@@ -68,7 +68,7 @@ TEST(SearchSpace, LeavesDerivedOptionsOpen) {
   const auto each = [&](std::span<const SearchSpace::Alternative> alternatives) {
     ++count;
     most = std::max(most, alternatives.size());
-    for (const auto& [open, depths] : alternatives) {
+    for (const auto& [open, depths, parts] : alternatives) {
       ParallelPlan same = open;
       for (const PlanOption& option : PlanOptions()) {
         if (option.derived) option.copy(alternatives.front().plan, same);
@@ -79,12 +79,17 @@ TEST(SearchSpace, LeavesDerivedOptionsOpen) {
       if (open.split == SplitMode::kAuto) continue;  // to be resolved first
       ParallelPlan plan = open;
       for (std::size_t i = 0; i < depths.size(); ++i) {
-        plan.recompute = depths[i].mode;
-        plan.recompute_layers = depths[i].layers;
+        depths[i].SetIn(plan);
         const SearchSpace::Deeper deeper = space->DeeperThan(plan);
-        const std::span<const Depth> more = depths.subspan(i + 1);
-        EXPECT_TRUE(std::equal(more.begin(), more.end(), deeper.values.begin(), deeper.values.end()))
-            << PlanText(plan);
+        EXPECT_TRUE(std::ranges::equal(depths.subspan(i + 1), deeper.depths)) << PlanText(plan);
+        EXPECT_TRUE(std::ranges::equal(parts, deeper.parts)) << PlanText(plan);
+      }
+      for (const Depth& part : parts) {
+        part.SetIn(plan);
+        const SearchSpace::Deeper deeper = space->DeeperThan(plan);
+        EXPECT_TRUE(std::ranges::equal(depths.subspan(1), deeper.depths)) << PlanText(plan);
+        EXPECT_EQ(std::ranges::count(deeper.parts, part), 0);
+        EXPECT_LT(deeper.parts.size(), parts.size());
       }
     }
   };
@@ -97,7 +102,8 @@ TEST(SearchSpace, LeavesDerivedOptionsOpen) {
   SearchSpace::Counts counts;
   EXPECT_EQ(static_cast<std::int64_t>(Legal(*space, &counts).size()), count);
   EXPECT_EQ(counts.enumerated - IllegalCount(counts), count) << "a plan counts once";
-  EXPECT_TRUE(every->DeeperThan(legal.front()).values.empty());
+  EXPECT_TRUE(every->DeeperThan(legal.front()).depths.empty());
+  EXPECT_TRUE(every->DeeperThan(legal.front()).parts.empty());
 }
 
 // Depths of stages with many layers do not multiply the work of planning.

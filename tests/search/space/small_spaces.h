@@ -5,11 +5,13 @@
 #include <functional>
 #include <numeric>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
+#include "search/plan/plan_options.h"
 #include "search/plan/workload.h"
 #include "search/space/search_space.h"
 
@@ -29,7 +31,10 @@ inline Workload Batch(std::int64_t global_batch) { return {.global_batch = globa
 
 // All values of the options that are derived if they are not named, so that each is a plan of its own.
 inline AxisValues EveryDerivedValue() {
-  return {{"recompute", {"none", "full:*"}},
+  std::vector<std::string> recompute = {"none", "full:*"};
+  for (const LayerParts parts : AllLayerParts())
+    recompute.push_back(RecomputeText({{}, {.recompute = Recompute::kSelective, .recompute_parts = parts}}));
+  return {{"recompute", recompute},
           {"split", {"even", "auto"}},
           {"p2p_overlap", {"0", "1"}},
           {"scatter_gather", {"0", "1"}}};
@@ -47,6 +52,10 @@ inline std::vector<ParallelPlan> AllAlternatives(
       for (const SearchSpace::RecomputeValue& depth : alternative.depths) {
         plans.push_back(alternative.plan);
         depth.SetIn(plans.back());
+      }
+      for (const SearchSpace::RecomputeValue& parts : alternative.parts) {
+        plans.push_back(alternative.plan);
+        parts.SetIn(plans.back());
       }
     }
     return true;
