@@ -117,8 +117,8 @@ TEST(RankTrainer, KeepsMasterWeightsIfThePrecisionHasThem) {
   }
   EXPECT_EQ(arena.ReservedBytes(Region::kOptimizer), 3 * arena.ReservedBytes(Region::kGradients));
   EXPECT_GE(arena.ReservedBytes(Region::kGradients), 4 * elements);
-  EXPECT_EQ(trainer.layout().slots(0)[0].layers[0].qkv.dtype, DType::kBF16);
-  EXPECT_EQ(trainer.layout().slots(0)[0].layers[0].lse.dtype, DType::kF32);
+  EXPECT_EQ(trainer.layout().slots(0)[0].layers[0].attention.qkv.dtype, DType::kBF16);
+  EXPECT_EQ(trainer.layout().slots(0)[0].layers[0].attention.lse.dtype, DType::kF32);
   trainer.Step();
   const auto& ops = backend.log->ops();
   EXPECT_EQ(

@@ -16,27 +16,28 @@ std::vector<LayerTensor> LayerTensors(const RankShape& s, LayerActivations& a) {
     add(statistics.rstd, stat, {s.rows}, recomputed);
     add(rows, e, {s.rows, s.hidden}, recomputed);
   };
-  const bool norms_inputs = NormsInputs(s.model.norm_placement);
-  if (norms_inputs) add_norm(a.norm1, a.ln1, again(LayerPart::kNorm));
-  add(a.qkv, e, {s.tokens, s.qkv});
+  const NormPlacement norms = s.model.norm_placement;
+  AttentionActivations& attention = a.attention;
+  if (NormsInputs(norms)) add_norm(attention.norm, attention.ln, again(LayerPart::kNorm));
+  add(attention.qkv, e, {s.tokens, s.qkv});
   if (s.model.qk_norm != QkNorm::kNone) {
-    add(a.raw_qk, e, {s.tokens, (s.heads + s.kv_heads) * s.head_dim});
-    add(a.rstd_qk, stat, {s.tokens, QkNormStatistics(s.model, s)});
+    add(attention.raw_qk, e, {s.tokens, (s.heads + s.kv_heads) * s.head_dim});
+    add(attention.rstd_qk, stat, {s.tokens, QkNormStatistics(s.model, s)});
   }
   if (IsUnfused(s.plan)) {
-    add(a.probabilities, e, {s.micro_batch, s.heads, s.seq_len, s.seq_len}, again(LayerPart::kCoreAttention));
+    add(attention.probabilities, e, {s.micro_batch, s.heads, s.seq_len, s.seq_len},
+        again(LayerPart::kCoreAttention));
   } else {
-    add(a.lse, stat, {s.micro_batch, s.heads, s.seq_len});
+    add(attention.lse, stat, {s.micro_batch, s.heads, s.seq_len});
   }
-  add(a.attn, e, {s.tokens, s.attention});
+  add(attention.attn, e, {s.tokens, s.attention});
+  if (NormsOutputs(norms)) add_norm(attention.out_norm, attention.out);
   add(a.mid, e, {s.rows, s.hidden});
-  if (norms_inputs && !s.model.shared_norm) add_norm(a.norm2, a.ln2, again(LayerPart::kNorm));
-  add(a.fc, e, {s.tokens, s.fc}, again(LayerPart::kMlp));
-  add(a.act, e, {s.tokens, s.ffn}, again(LayerPart::kMlp) || again(LayerPart::kActivation));
-  if (NormsOutputs(s.model.norm_placement)) {
-    add_norm(a.out_norm1, a.out1);
-    add_norm(a.out_norm2, a.out2);
-  }
+  FeedForwardActivations& ffn = a.feed_forward;
+  if (NormsInputs(norms) && !s.model.shared_norm) add_norm(ffn.norm, ffn.ln, again(LayerPart::kNorm));
+  add(ffn.fc, e, {s.tokens, s.fc}, again(LayerPart::kMlp));
+  add(ffn.act, e, {s.tokens, s.ffn}, again(LayerPart::kMlp) || again(LayerPart::kActivation));
+  if (NormsOutputs(norms)) add_norm(ffn.out_norm, ffn.out);
   return tensors;
 }
 

@@ -15,19 +15,31 @@ struct NormStatistics {
   Tensor mean, rstd;
 };
 
-struct LayerActivations {
-  Tensor x;
-  NormStatistics norm1;
-  Tensor ln1, qkv;
+// The tensors of a block, attention or feed-forward, with norms on its input or its output.
+struct BlockActivations {
+  NormStatistics norm;
+  Tensor ln;  // result of the norm on the input; with a shared norm, the tensors of attention
+  NormStatistics out_norm;
+  Tensor out;  // what the norm on the output reads
+};
+
+struct AttentionActivations : BlockActivations {
+  Tensor qkv;
   Tensor raw_qk, rstd_qk;  // norms of q and k: what they read, and their statistics
   Tensor lse;              // fused attention
   Tensor probabilities;    // unfused attention
-  Tensor attn, mid;
-  NormStatistics norm2;
-  Tensor ln2, fc, act;  // with a shared norm, ln2 is ln1
-  // Norms on outputs: what they read, the outputs of attention and of feed-forward.
-  Tensor out1, out2;
-  NormStatistics out_norm1, out_norm2;
+  Tensor attn;
+};
+
+struct FeedForwardActivations : BlockActivations {
+  Tensor fc, act;
+};
+
+struct LayerActivations {
+  Tensor x;
+  AttentionActivations attention;
+  Tensor mid;
+  FeedForwardActivations feed_forward;
 };
 
 // One of these tensors.

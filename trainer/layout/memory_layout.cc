@@ -84,9 +84,15 @@ void MemoryLayout::Resolve() {
   all_gradients_ = arena_.Whole(Region::kGradients, shape_.workload.precision.gradients);
   ResolveUnits();
   if (!IsGated(shape_.model.activation)) workspace_.grad_fc = workspace_.grad_ffn;
-  if (!SharesHead(shape_)) return;
   for (std::vector<ActivationSlot>& slots : slots_) {
-    for (ActivationSlot& slot : slots) slot.head = slots.front().head;
+    for (ActivationSlot& slot : slots) {
+      if (SharesHead(shape_)) slot.head = slots.front().head;
+      if (!shape_.model.shared_norm) continue;
+      for (LayerActivations& layer : slot.layers) {
+        layer.feed_forward.norm = layer.attention.norm;
+        layer.feed_forward.ln = layer.attention.ln;
+      }
+    }
   }
 }
 

@@ -56,73 +56,46 @@ void PipelineStage::Forward(const Execution& run, const ActivationSlot& slot, co
   if (head_) head_->Forward(run, slot.head, loss_);
 }
 
-void PipelineStage::Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad,
+void PipelineStage::Recompute(const Execution& run, const ActivationSlot& slot, std::size_t l) const {
+  const bool all = l < recomputed_;
+  if (!all && !layers_[l].recomputes_parts()) return;
+  run.Observed(Section::kRecompute, [&] { layers_[l].Recompute(run, slot.layers[l], all); });
+}
+
+// A layer that delays its weight gradients leaves the gradient with respect to its output to WeightGradient.
+// That of layer l is kept where the input of layer l + 1 was. That of the last layer is kept where the input
+// of the stage was, in exchange for a buffer of the same size. With norms on outputs, none is needed again.
+void PipelineStage::Backward(const Execution& run, ActivationSlot& slot, Tensor& grad,
                              bool accumulate) const {
   if (head_) head_->Backward(run, slot.head, grad, accumulate);
-  LayersBackward(run, slot, layers_.size(), grad, accumulate);
-  if (embedding_) embedding_->Backward(run, slot, grad, accumulate);
-}
-
-void PipelineStage::Recompute(const Execution& run, const ActivationSlot& slot, std::size_t l) const {
-  const TransformerLayer& layer = layers_[l];
-  if (l < recomputed_) {
-    run.Observed(Section::kRecompute, [&] { layer.Recompute(run, slot.layers[l]); });
-  } else if (layer.recomputes_parts()) {
-    run.Observed(Section::kRecompute, [&] { layer.RecomputeParts(run, slot.layers[l]); });
-  }
-}
-
-void PipelineStage::LayersBackward(const Execution& run, const ActivationSlot& slot, std::size_t count,
-                                   const Tensor& grad, bool accumulate) const {
-  for (std::size_t l = count; l-- > 0;) {
-    run.units->Read(run, layers_[l].unit());
-    run.units->Write(run, layers_[l].unit());
-    Recompute(run, slot, l);
-    layers_[l].Backward(run, slot.layers[l], grad, accumulate);
-    run.units->Reduce(run, layers_[l].unit(), accumulate);
-  }
-}
-
-// The gradient with respect to the output of layer l is kept where the input of layer l + 1 was. That of the
-// last layer is kept where the input of the stage was, in exchange for a buffer of the same size. With norms
-// on outputs, these gradients are not needed again.
-void PipelineStage::InputGradient(const Execution& run, ActivationSlot& slot, Tensor& grad,
-                                  bool accumulate) const {
-  if (first_delayed_ == layers_.size()) return Backward(run, slot, grad, accumulate);
-  if (head_) head_->Backward(run, slot.head, grad, accumulate);
-  if (in_place_) {
-    for (std::size_t l = layers_.size(); l-- > first_delayed_;) {
-      run.units->Read(run, layers_[l].unit());
-      Recompute(run, slot, l);
-      layers_[l].InputGradient(run, slot.layers[l], grad, grad, accumulate);
-    }
-    LayersBackward(run, slot, first_delayed_, grad, accumulate);
-    if (embedding_) embedding_->Backward(run, slot, grad, accumulate);
-    return;
-  }
-  const Tensor* output_grad = &grad;
-  for (std::size_t l = layers_.size(); l-- > first_delayed_;) {
+  Tensor &next_grad = workspace_.next_grad, &stage_grad = workspace_.input_grad;
+  const Tensor* stream_grad = &grad;
+  for (std::size_t l = layers_.size(); l-- > 0;) {
+    const TransformerLayer& layer = layers_[l];
     LayerActivations& a = slot.layers[l];
-    run.units->Read(run, layers_[l].unit());
+    const bool delays = l >= first_delayed_, keeps_grad = delays && !in_place_;
+    const Tensor& input_grad = !keeps_grad ? *stream_grad : l == first_delayed_ ? stage_grad : next_grad;
+    run.units->Read(run, layer.unit());
+    if (!delays) run.units->Write(run, layer.unit());
     Recompute(run, slot, l);
-    const bool last = l == first_delayed_;
-    Tensor& input_grad = last ? workspace_.input_grad : workspace_.next_grad;
-    layers_[l].InputGradient(run, a, *output_grad, input_grad, accumulate);
-    if (last) break;
-    std::swap(a.x, input_grad);
-    output_grad = &a.x;
+    layer.Backward(run, a, *stream_grad, input_grad, delays ? Gradients::kInputs : Gradients::kAll,
+                   accumulate);
+    if (!delays) run.units->Reduce(run, layer.unit(), accumulate);
+    if (!keeps_grad) continue;
+    if (l > first_delayed_) std::swap(a.x, next_grad);
+    stream_grad = l > first_delayed_ ? &a.x : &stage_grad;
   }
-  LayersBackward(run, slot, first_delayed_, workspace_.input_grad, accumulate);
-  if (embedding_) embedding_->Backward(run, slot, workspace_.input_grad, accumulate);
-  std::swap(grad, workspace_.input_grad);
-  std::swap(slot.layers.front().x, workspace_.input_grad);
+  if (embedding_) embedding_->Backward(run, slot, *stream_grad, accumulate);
+  if (stream_grad == &grad) return;
+  std::swap(grad, stage_grad);
+  std::swap(slot.layers.front().x, stage_grad);
 }
 
-void PipelineStage::WeightGradient(const Execution& run, const ActivationSlot& slot, bool accumulate) const {
+void PipelineStage::WeightGradient(const Execution& run, ActivationSlot& slot, bool accumulate) const {
   for (std::size_t l = layers_.size(); l-- > first_delayed_;) {
-    const std::size_t kept_at = l + 1 < layers_.size() ? l + 1 : 0;
+    const Tensor& kept_grad = slot.layers[l + 1 < layers_.size() ? l + 1 : 0].x;
     run.units->Write(run, layers_[l].unit());
-    layers_[l].WeightGradient(run, slot.layers[l], slot.layers[kept_at].x, accumulate);
+    layers_[l].Backward(run, slot.layers[l], kept_grad, /*input_grad=*/{}, Gradients::kWeights, accumulate);
     run.units->Reduce(run, layers_[l].unit(), accumulate);
   }
 }

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "search/schedule/action_kinds.h"
+#include "trainer/blocks/embedding.h"
+#include "trainer/blocks/output_head.h"
 #include "trainer/layout/memory_layout.h"
-#include "trainer/model/embedding.h"
-#include "trainer/model/output_head.h"
 #include "trainer/model/transformer_layer.h"
 #include "trainer/parallel/unit_exchange.h"
 
@@ -26,16 +26,12 @@ class PipelineStage {
   void Forward(const Execution& run, const ActivationSlot& slot, const Tensor& output) const;
 
   // Runs a microbatch backward. On entry `grad` holds the gradient with respect to the stage's output (last
-  // stage: any content). On return it holds the gradient with respect to its input.
-  // Gradients of parameters are written, or added to if `accumulate`.
-  void Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad, bool accumulate) const;
-
-  // The two parts of a backward. InputGradient does everything but the weight gradients of the layers that
-  // delay them (LayersWithDelayedGradients); WeightGradient computes these. Between the two, the slot keeps the gradients
-  // that WeightGradient reads, in the place of activations: InputGradient exchanges tensors of the slot,
-  // `grad` and the workspace.
-  void InputGradient(const Execution& run, ActivationSlot& slot, Tensor& grad, bool accumulate) const;
-  void WeightGradient(const Execution& run, const ActivationSlot& slot, bool accumulate) const;
+  // stage: any content). On return it holds the gradient with respect to its input. Gradients of parameters
+  // are written, or added to if `accumulate`: all but the weight gradients of the layers that delay them
+  // (LayersWithDelayedGradients), which WeightGradient computes. For it the slot keeps the gradients that it
+  // reads, in the place of activations: tensors of the slot, `grad` and the workspace are exchanged.
+  void Backward(const Execution& run, ActivationSlot& slot, Tensor& grad, bool accumulate) const;
+  void WeightGradient(const Execution& run, ActivationSlot& slot, bool accumulate) const;
 
   // Returns the units that an action of this kind uses.
   const UnitsOfAction& UnitsOf(ActionKind kind) const { return units_[Index(kind)]; }
@@ -44,9 +40,6 @@ class PipelineStage {
   void ListUnits(const RankShape& shape);
   // Recomputes what the backward of a layer reads and its slot does not have.
   void Recompute(const Execution& run, const ActivationSlot& slot, std::size_t layer) const;
-  // Runs the backward of the first `count` layers, which need not be all.
-  void LayersBackward(const Execution& run, const ActivationSlot& slot, std::size_t count, const Tensor& grad,
-                      bool accumulate) const;
 
   std::size_t recomputed_;     // the number of recomputed layers, from the first on
   std::size_t first_delayed_;  // the first layer that delays its weight gradients, as do all after it

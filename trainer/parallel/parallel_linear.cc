@@ -12,18 +12,6 @@ void LinearInputGradient(const Execution& run, const LinearParameters& p, const 
   run.ops.Matmul(dy, Transpose::kNo, p.weight.value, Transpose::kYes, dx, false, run.stream);
 }
 
-// Computes dpre, the gradient with respect to the input of the activation, from dy[T, out]. dx[T, in] is as
-// in RowParallelActivationBackward.
-void ActivationInputGradient(const Execution& run, Activation activation, const LinearParameters& p,
-                             const Tensor& dy, const Tensor& pre, const Tensor& dx, const Tensor& dpre) {
-  if (IsGated(activation)) {
-    LinearInputGradient(run, p, dy, dx);
-    run.ops.ActivationBackward(activation, pre, dx, dpre, run.stream);
-  } else {
-    run.ops.MatmulActivationBackward(activation, dy, p.weight.value, pre, dpre, run.stream);
-  }
-}
-
 }  // namespace
 
 void LinearForward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& y) {
@@ -60,22 +48,13 @@ void ColumnParallelActivationForward(const Execution& run, Activation activation
   }
 }
 
-void ColumnParallelWeightGradient(const Execution& run, const LinearParameters& p, const Tensor& x,
-                                  const Tensor& dy, const Tensor& whole, bool accumulate) {
-  LinearGradient(run, p, GatherRows(run, x, whole), dy, accumulate);
-}
-
-Tensor ColumnParallelInputGradient(const Execution& run, const LinearParameters& p, const Tensor& dy,
-                                   const Tensor& whole) {
+Tensor ColumnParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x,
+                              const Tensor& dy, const Tensor& whole, Gradients gradients, bool accumulate) {
+  if (OfWeights(gradients)) LinearGradient(run, p, GatherRows(run, x, whole), dy, accumulate);
   Tensor dx = ReducedRows(run, whole);
+  if (!OfInputs(gradients)) return dx;
   ReducedProduct(run, {{dy, p.weight.value}}, Transpose::kYes, whole, dx);
   return dx;
-}
-
-Tensor ColumnParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x,
-                              const Tensor& dy, const Tensor& whole, bool accumulate) {
-  ColumnParallelWeightGradient(run, p, x, dy, whole, accumulate);
-  return ColumnParallelInputGradient(run, p, dy, whole);
 }
 
 void RowParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x,
@@ -104,35 +83,26 @@ void RowParallelForward(const Execution& run, const LinearParameters& p, const T
   }
 }
 
-void RowParallelWeightGradient(const Execution& run, const LinearParameters& p, const Tensor& x,
-                               const Tensor& dy, const Tensor& whole, bool accumulate) {
-  LinearGradient(run, p, x, GatherRows(run, dy, whole), accumulate);
-}
-
-void RowParallelInputGradient(const Execution& run, const LinearParameters& p, const Tensor& dy,
-                              const Tensor& whole, const Tensor& dx) {
-  LinearInputGradient(run, p, GatherRows(run, dy, whole), dx);
-}
-
-void RowParallelActivationInputGradient(const Execution& run, Activation activation,
-                                        const LinearParameters& p, const Tensor& dy, const Tensor& whole,
-                                        const Tensor& pre, const Tensor& dx, const Tensor& dpre) {
-  ActivationInputGradient(run, activation, p, GatherRows(run, dy, whole), pre, dx, dpre);
-}
-
 void RowParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy,
-                         const Tensor& whole, const Tensor& dx, bool accumulate) {
+                         const Tensor& whole, const Tensor& dx, Gradients gradients, bool accumulate) {
   const Tensor all = GatherRows(run, dy, whole);
-  LinearGradient(run, p, x, all, accumulate);
-  LinearInputGradient(run, p, all, dx);
+  if (OfWeights(gradients)) LinearGradient(run, p, x, all, accumulate);
+  if (OfInputs(gradients)) LinearInputGradient(run, p, all, dx);
 }
 
 void RowParallelActivationBackward(const Execution& run, Activation activation, const LinearParameters& p,
                                    const Tensor& x, const Tensor& dy, const Tensor& whole, const Tensor& pre,
-                                   const Tensor& dx, const Tensor& dpre, bool accumulate) {
+                                   const Tensor& dx, const Tensor& dpre, Gradients gradients,
+                                   bool accumulate) {
   const Tensor all = GatherRows(run, dy, whole);
-  LinearGradient(run, p, x, all, accumulate);
-  ActivationInputGradient(run, activation, p, all, pre, dx, dpre);
+  if (OfWeights(gradients)) LinearGradient(run, p, x, all, accumulate);
+  if (!OfInputs(gradients)) return;
+  if (IsGated(activation)) {
+    LinearInputGradient(run, p, all, dx);
+    run.ops.ActivationBackward(activation, pre, dx, dpre, run.stream);
+  } else {
+    run.ops.MatmulActivationBackward(activation, all, p.weight.value, pre, dpre, run.stream);
+  }
 }
 
 }  // namespace autocfg::trainer

@@ -7,18 +7,26 @@
 // Under sequence parallelism, the inputs of column-parallel layers, the outputs of row-parallel ones and the
 // gradients of both are the rank's own rows, [R, ...]: token_rows.h. `whole` is the buffer for all rows.
 //
-// A backward computes the gradients of the parameters and the gradient of the input. Where backwards are
-// split, the two have functions of their own.
+// A backward computes the gradients of the parameters and the gradient of the input, or one of the two.
 //
 // The gradients of weight and bias in p are written, or added to if `accumulate`. They are the same for both
 // ways of splitting: dW (+)= x^T dy and, if there is a bias, its gradient (+)= column sums of dy.
 #pragma once
+
+#include <cstdint>
 
 #include "kernels/ops.h"
 #include "trainer/layout/memory_layout.h"
 #include "trainer/parallel/execution.h"
 
 namespace autocfg::trainer {
+
+// Which gradients a backward computes. Where backwards are split, one computes those of inputs, with those of
+// norms, and a later one those of weights and biases.
+enum class Gradients : std::uint8_t { kAll, kInputs, kWeights };
+
+constexpr bool OfInputs(Gradients gradients) { return gradients != Gradients::kWeights; }
+constexpr bool OfWeights(Gradients gradients) { return gradients != Gradients::kInputs; }
 
 // Computes y[T, out] = x[T, in] W, plus the bias if there is one, of the columns or rows that the rank has.
 void LinearForward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& y);
@@ -41,13 +49,7 @@ void ColumnParallelActivationForward(const Execution& run, Activation activation
 // Computes the parameter gradients, given dy[T, out/tp]. Returns dx[R, in] = dy W^T, summed over the tensor
 // group: it is ReducedRows of `whole`.
 Tensor ColumnParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x,
-                              const Tensor& dy, const Tensor& whole, bool accumulate);
-
-// The two parts of ColumnParallelBackward.
-void ColumnParallelWeightGradient(const Execution& run, const LinearParameters& p, const Tensor& x,
-                                  const Tensor& dy, const Tensor& whole, bool accumulate);
-Tensor ColumnParallelInputGradient(const Execution& run, const LinearParameters& p, const Tensor& dy,
-                                   const Tensor& whole);
+                              const Tensor& dy, const Tensor& whole, Gradients gradients, bool accumulate);
 
 // Computes y[R, out] = x[T, in/tp] W, summed over the tensor group, plus `residual`[R, out] and the bias if
 // there is one.
@@ -60,22 +62,14 @@ void RowParallelForward(const Execution& run, const LinearParameters& p, const T
 
 // Computes the parameter gradients, given dy[R, out], and dx[T, in/tp] = dy W^T.
 void RowParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy,
-                         const Tensor& whole, const Tensor& dx, bool accumulate);
+                         const Tensor& whole, const Tensor& dx, Gradients gradients, bool accumulate);
 
 // Does the same for a layer whose x is the activation of pre[T, in/tp], or of pre[T, 2 in/tp] if it is gated.
 // dpre, as wide as pre, receives the gradient with respect to pre. A gated activation also uses dx[T, in/tp],
 // the gradient with respect to x. For other activations dx is not written and may be dpre.
 void RowParallelActivationBackward(const Execution& run, Activation activation, const LinearParameters& p,
                                    const Tensor& x, const Tensor& dy, const Tensor& whole, const Tensor& pre,
-                                   const Tensor& dx, const Tensor& dpre, bool accumulate);
-
-// The parts of RowParallelBackward and RowParallelActivationBackward. Both have the same weight gradient.
-void RowParallelWeightGradient(const Execution& run, const LinearParameters& p, const Tensor& x,
-                               const Tensor& dy, const Tensor& whole, bool accumulate);
-void RowParallelInputGradient(const Execution& run, const LinearParameters& p, const Tensor& dy,
-                              const Tensor& whole, const Tensor& dx);
-void RowParallelActivationInputGradient(const Execution& run, Activation activation,
-                                        const LinearParameters& p, const Tensor& dy, const Tensor& whole,
-                                        const Tensor& pre, const Tensor& dx, const Tensor& dpre);
+                                   const Tensor& dx, const Tensor& dpre, Gradients gradients,
+                                   bool accumulate);
 
 }  // namespace autocfg::trainer

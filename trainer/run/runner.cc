@@ -138,11 +138,7 @@ void Runner::Backward(const Action& action) {
   Tensor& grad = layout_.grad(UseOf(action).gradient);
   BeginCompute(action);
   if (!shape_.chunks[chunk].last) GatherMessage(run_, shape_, grad);
-  if (action.kind == ActionKind::kBackward) {
-    stages_[chunk].Backward(run_, SlotOf(action), grad, accumulate);
-  } else {
-    stages_[chunk].InputGradient(run_, SlotOf(action), grad, accumulate);
-  }
+  stages_[chunk].Backward(run_, SlotOf(action), grad, accumulate);
   EndCompute();
 }
 

@@ -9,8 +9,10 @@ namespace autocfg::trainer {
 
 class NormLayer {
  public:
-  // `bias` is absent for an RMS norm. `shape` must outlive the result.
-  NormLayer(const RankShape& shape, const Weight& weight, const Weight& bias);
+  // The parameters are absent in a model without the norm. An RMS norm has no bias. `shape` must outlive the
+  // result.
+  NormLayer(const RankShape& shape, const MemoryLayout& layout, ParameterKind weight, ParameterKind bias,
+            std::int64_t layer = kNoLayer);
 
   // Computes y[R,H], the norm of x[R,H]. Stores in `statistics` what Backward needs.
   void Forward(const Execution& run, const Tensor& x, const Tensor& y,

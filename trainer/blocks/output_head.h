@@ -2,8 +2,8 @@
 // only; one rank, one thread.
 #pragma once
 
+#include "trainer/blocks/norm.h"
 #include "trainer/layout/memory_layout.h"
-#include "trainer/model/norm.h"
 #include "trainer/parallel/execution.h"
 
 namespace autocfg::trainer {

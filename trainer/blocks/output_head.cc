@@ -1,4 +1,4 @@
-#include "trainer/model/output_head.h"
+#include "trainer/blocks/output_head.h"
 
 #include "search/plan/model_stages.h"
 #include "trainer/parallel/reduced_product.h"
@@ -23,7 +23,7 @@ OutputHead::OutputHead(const RankShape& shape, const MemoryLayout& layout)
     : shape_(shape),
       workspace_(layout.workspace()),
       output_(layout.Find(shape.model.tied_embeddings ? Kind::kTokenEmbedding : Kind::kOutputLayer)),
-      norm_(shape, layout.Find(Kind::kFinalNormWeight), layout.Find(Kind::kFinalNormBias)) {}
+      norm_(shape, layout, Kind::kFinalNormWeight, Kind::kFinalNormBias) {}
 
 // The scale of the logits is applied to the rows that they are computed from, which are fewer.
 void OutputHead::Scale(const Execution& run, const Tensor& rows) const {

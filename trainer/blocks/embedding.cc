@@ -1,4 +1,4 @@
-#include "trainer/model/embedding.h"
+#include "trainer/blocks/embedding.h"
 
 #include "search/plan/model_stages.h"
 #include "trainer/parallel/token_rows.h"
@@ -12,8 +12,7 @@ Embedding::Embedding(const RankShape& shape, const MemoryLayout& layout)
       workspace_(layout.workspace()),
       wte_(layout.Find(ParameterKind::kTokenEmbedding)),
       wpe_(layout.Find(ParameterKind::kPositionEmbedding)),
-      norm_(shape, layout.Find(ParameterKind::kEmbeddingNormWeight),
-            layout.Find(ParameterKind::kEmbeddingNormBias)) {}
+      norm_(shape, layout, ParameterKind::kEmbeddingNormWeight, ParameterKind::kEmbeddingNormBias) {}
 
 void Embedding::Scale(const Execution& run, const Tensor& rows) const {
   const double scale = shape_.model.embedding_scale;

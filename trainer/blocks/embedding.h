@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "trainer/blocks/norm.h"
 #include "trainer/layout/memory_layout.h"
-#include "trainer/model/norm.h"
 #include "trainer/parallel/execution.h"
 
 namespace autocfg::trainer {

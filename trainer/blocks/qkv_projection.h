@@ -6,6 +6,7 @@
 
 #include "trainer/layout/memory_layout.h"
 #include "trainer/parallel/execution.h"
+#include "trainer/parallel/parallel_linear.h"
 
 namespace autocfg::trainer {
 
@@ -22,18 +23,11 @@ class QkvProjection {
 
   // Computes the parameter gradients (adds to them if `accumulate`), given dqkv[T,Q]. Returns dx[R,H], summed
   // over the tensor group: it is ReducedRows of the workspace's `whole`.
-  Tensor Backward(const Execution& run, const Tensor& x, const Tensor& dqkv, bool accumulate) const;
-
-  // The two parts of Backward.
-  void WeightGradient(const Execution& run, const Tensor& x, const Tensor& dqkv, bool accumulate) const;
-  Tensor InputGradient(const Execution& run, const Tensor& dqkv) const;
+  Tensor Backward(const Execution& run, const Tensor& x, const Tensor& dqkv, Gradients gradients,
+                  bool accumulate) const;
 
  private:
   bool shares_heads() const { return key_value_.weight.present(); }
-  // Copies the columns of dqkv to where the products read them.
-  void TakeParts(const Execution& run, const Tensor& dqkv) const;
-  void PartGradients(const Execution& run, const Tensor& x, bool accumulate) const;
-  Tensor PartInputGradient(const Execution& run) const;
   // The columns of q, and those of k and v, apart from qkv. The gradient of attention's output has the shape
   // of q and is used before and after.
   const Tensor& q() const { return workspace_.grad_attn; }

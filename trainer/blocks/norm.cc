@@ -1,9 +1,10 @@
-#include "trainer/model/norm.h"
+#include "trainer/blocks/norm.h"
 
 namespace autocfg::trainer {
 
-NormLayer::NormLayer(const RankShape& shape, const Weight& weight, const Weight& bias)
-    : shape_(shape), weight_(weight), bias_(bias) {}
+NormLayer::NormLayer(const RankShape& shape, const MemoryLayout& layout, ParameterKind weight,
+                     ParameterKind bias, std::int64_t layer)
+    : shape_(shape), weight_(layout.Find(weight, layer)), bias_(layout.Find(bias, layer)) {}
 
 void NormLayer::Forward(const Execution& run, const Tensor& x, const Tensor& y,
                         const NormStatistics& statistics) const {
