@@ -282,7 +282,9 @@ TEST(Calibrate, RejectsInvalidOps) {
   OpDesc plain;
   plain.kind = OpKind::kActivationForward;
   plain.dims = {2, 2};
-  EXPECT_TRUE(refuses(plain)) << "an activation by itself that is not gated";
+  EXPECT_FALSE(refuses(plain)) << "an activation that is computed again from the stored product";
+  plain.kind = OpKind::kActivationBackward;
+  EXPECT_TRUE(refuses(plain)) << "the gradient of an activation by itself that is not gated";
   OpDesc half;
   half.dims = {2, 2, 2};
   half.dtype = DType::kBF16;
