@@ -137,10 +137,10 @@ absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message) {
   if (HasActivation(op)) {
     const auto activation = ParseActivation(message.activation());
     if (!activation) return Unknown("activation", message.activation());
-    if (IsGated(*activation) == (op.kind == OpKind::kMatmul)) {
-      return Invalid("activation", Name(*activation),
-                     op.kind == OpKind::kMatmul ? "ungated in an epilogue" : "gated");
-    }
+    if (op.kind == OpKind::kMatmul && IsGated(*activation))
+      return Invalid("activation", Name(*activation), "ungated in an epilogue");
+    if (op.kind == OpKind::kActivationBackward && !IsGated(*activation))
+      return Invalid("activation", Name(*activation), "gated");
     op.activation = *activation;
   } else if (!message.activation().empty()) {
     return Invalid("kind", Name(op.kind), "an activation op if activation is set");

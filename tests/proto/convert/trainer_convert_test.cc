@@ -62,6 +62,7 @@ TEST(OpConvert, EveryFieldRoundTrips) {
       product,
       derivative,
       {.kind = OpKind::kActivationForward, .bias = true, .activation = Activation::kGeGlu, .dims = {2, 3}},
+      {.kind = OpKind::kActivationForward, .activation = Activation::kGelu, .dims = {2, 3}},
       {.kind = OpKind::kAttentionBackward, .alibi = true, .dims = {2, 3, 4, 5, 1}},
       {.kind = OpKind::kCrossEntropy, .softcap = true, .dims = {2, 3}},
       {.kind = OpKind::kAttentionForward, .window = 2, .dims = {2, 3, 4, 5, 1}},
@@ -133,7 +134,7 @@ TEST(OpConvert, RejectsInvalidEpilogues) {
   bad.set_epilogue("bias");
   EXPECT_THAT(Refusal(bad), HasSubstr("matmul if epilogue is set"));
   bad =
-      ToProto(OpDesc{.kind = OpKind::kActivationForward, .activation = Activation::kSwiGlu, .dims = {2, 3}});
+      ToProto(OpDesc{.kind = OpKind::kActivationBackward, .activation = Activation::kSwiGlu, .dims = {2, 3}});
   bad.set_activation("gelu");
   EXPECT_THAT(Refusal(bad), HasSubstr("activation is gelu; it must be gated"));
 }
