@@ -120,7 +120,8 @@ class Values(unittest.TestCase):
                            ("micro_batch=2", "unknown option 'micro_batch'; did you mean mbs?"), ("mbs=1,mbs=2", "mbs is named twice"),
                            ("sp=2", "sp=2 is not valid; it must be 0 or 1"), ("zero=4", "zero=4 is not valid; it must be one of 0, 1, 2, 3"),
                            ("tp_overlap=3", "it must be one of 1, 2, 4, 8"), ("schedule=1F1B", "it must be one of gpipe, 1f1b, interleaved, zb-h1"),
-                           ("recompute=full:0", "it must be none, selective, full, or full:K"), ("split=9+x", "it must be even, auto, or layers"),
+                           ("recompute=full:0", "full, or full:K with K at least 1"), ("recompute=selective:mlp+mlp", "is not valid"),
+                           ("recompute=selective:", "is not valid"), ("split=9+x", "it must be even, auto, or layers"),
                            ("split=3x", "it must be even, auto, or layers"), ("attention=flash\n[2J", "attention='flash"), ("schedule=", "schedule= is not")):
             with self.assertRaises(autocfg.InvalidArgument, msg=text) as caught:
                 autocfg.Plan.parse(text)
@@ -139,7 +140,7 @@ class Values(unittest.TestCase):
         rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
         self.assertEqual([(row[0], row[1]) for row in rows], [(word, option.field) for word, option in _plan_text.OPTIONS.items()])
         for word, field, _, values, *_ in rows:
-            for value in values.replace("full:K", "full:3").replace(", ...", "").split(", "):
+            for value in values.replace("full:K", "full:3").replace("selective:NAMES", "selective:core_attn+norm").replace(", ...", "").split(", "):
                 self.assertIsNotNone(getattr(autocfg.Plan.parse(f"{word}={value}"), field), word)
 
     @unittest.skipUnless(os.path.exists("/usr/bin/mypy"), "mypy is not installed")
