@@ -18,7 +18,7 @@ std::vector<OpDesc> LayerForwardOps(const RunView& run, const LayerKind& kind) {
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> LayerRecomputeOps(const RunView& run, const LayerKind& kind) {
+std::vector<OpDesc> LayerRecomputeOps(const RunView& run, const LayerKind& kind, bool whole_mlp) {
   OpLister l(run);
   const AttentionBlock attention(l, kind);
   const FeedForwardBlock feed_forward(l);
@@ -30,8 +30,13 @@ std::vector<OpDesc> LayerRecomputeOps(const RunView& run, const LayerKind& kind)
   } else {
     attention.RecomputeNorm();
     attention.RecomputeScores();
-    feed_forward.RecomputeNorm();
-    feed_forward.RecomputeProjection();
+    if (whole_mlp && RecomputesPart(run.plan, LayerPart::kMlp)) {
+      feed_forward.InnerForward();
+      feed_forward.OutputForward();
+    } else {
+      feed_forward.RecomputeNorm();
+      feed_forward.RecomputeProjection();
+    }
   }
   return std::move(l.ops);
 }

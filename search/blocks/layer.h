@@ -21,8 +21,9 @@ namespace autocfg {
 std::vector<OpDesc> LayerForwardOps(const RunView& run, const LayerKind& kind = {});
 
 // What the backward of a recomputing layer runs first: under recompute=selective the parts that the plan
-// names. Empty if the plan recomputes nothing.
-std::vector<OpDesc> LayerRecomputeOps(const RunView& run, const LayerKind& kind = {});
+// names. Empty if the plan recomputes nothing. `whole_mlp`: in place of the part mlp, all of the feed-forward
+// block, as engines do that run whole modules again.
+std::vector<OpDesc> LayerRecomputeOps(const RunView& run, const LayerKind& kind = {}, bool whole_mlp = false);
 
 // The whole backward, or one of its two parts, if the plan's schedule splits it: the gradient of the layer's
 // input, then, in another action, those of its weights and biases, which do not depend on the kind.

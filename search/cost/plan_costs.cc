@@ -203,8 +203,9 @@ BlockCosts PlanCosts::MakeBlocks(const ParallelPlan& plan) {
     } else {
       add_block(of_layer, layer);
     }
-    add(SumOf(plan, LayerRecomputeOps(problem_.With(plan), kinds_->kinds()[kind])), recompute.recompute_s,
-        recompute.tp_recompute_s, recompute.hidden_backward_s, recompute.backward_ops);
+    add(SumOf(plan, LayerRecomputeOps(problem_.With(plan), kinds_->kinds()[kind],
+                                      /*whole_mlp=*/engine_.recomputes_whole_layers)),
+        recompute.recompute_s, recompute.tp_recompute_s, recompute.hidden_backward_s, recompute.backward_ops);
     recompute.backward_s = recompute.recompute_s;
     // Layers that recompute what weight gradients read delay none.
     if (splits && (plan.recompute == Recompute::kFull || RecomputesInputs(plan))) {

@@ -98,9 +98,9 @@ struct RecomputeModule {
 };
 inline constexpr std::array<RecomputeModule, 2> kModules = {
     {{"core_attn", LayerPart::kCoreAttention}, {"mlp", LayerPart::kMlp}}};
-// mlp runs all of the block again, which is more than the part. What it computes beyond that, for messages.
-inline constexpr std::string_view kBeyondMlp =
-    "the norm and the second projection of the block again, which predictions leave out";
+// mlp runs all of the block again, which is more than the part (EngineProfile::recomputes_whole_layers). What it
+// computes beyond that, for messages.
+inline constexpr std::string_view kBeyondMlp = "the norm and the second projection of the block again, too";
 }  // namespace megatron
 
 // Flags of pretrain_gpt.py. Source: megatron/training/arguments.py at 000c4ac24f61.

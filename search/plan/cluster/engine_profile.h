@@ -33,7 +33,8 @@ struct EngineProfile {
   // dropouts, additions and casts.
   double forward_passes = 0;
   double backward_passes = 0;
-  // recompute=full repeats the whole layer: its last product and the sum of it, too.
+  // recompute=full repeats the whole layer, and selective:mlp the whole feed-forward block: the last product
+  // and the sum of it, too.
   bool recomputes_whole_layers = false;
   // With sp=1, the gathers of a backward run beside the products of gradients (Korthikanti et al. 2022).
   bool hides_backward_gathers = false;

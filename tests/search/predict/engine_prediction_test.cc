@@ -85,6 +85,19 @@ TEST(EnginePrediction, WholeLayersRepeatTheLastProductAndItsSum) {
   EXPECT_NEAR(whole.breakdown.tp_comm, ours.breakdown.tp_comm, 1e-9);
 }
 
+// Megatron-LM's module mlp is the block with its norm: beyond our part, a norm, and what a whole layer repeats.
+TEST(EnginePrediction, WholeBlocksRepeatTheNormTheLastProductAndItsSum) {
+  Asked ask;
+  const auto recomputed_s = [&](const char* recompute) {
+    return ask((std::string("tp=8,mbs=2,recompute=") + recompute).c_str()).prediction.breakdown.recompute;
+  };
+  const double part = recomputed_s("selective:mlp"), with_norms = recomputed_s("selective:mlp+norm"),
+               full = recomputed_s("full");
+  ask.cluster.engine.recomputes_whole_layers = true;
+  EXPECT_NEAR(recomputed_s("selective:mlp") - part, (with_norms - part) / 2 + recomputed_s("full") - full,
+              1e-9);
+}
+
 TEST(EnginePrediction, GathersOfABackwardMayBeHidden) {
   constexpr const char* kPlan = "tp=8,mbs=2,sp=1";
   Asked ask;
