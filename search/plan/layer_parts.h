@@ -35,8 +35,11 @@ class LayerParts {
     parts.bits_ &= static_cast<std::uint8_t>(~Bit(part));
     return parts;
   }
-  // Whether this set has every part of the other one.
-  constexpr bool Holds(LayerParts other) const { return (other.bits_ & ~bits_) == 0; }
+  // Whether this set computes again what the other one does: the part mlp includes act.
+  constexpr bool Holds(LayerParts other) const {
+    const int held = bits_ | (Has(LayerPart::kMlp) ? Bit(LayerPart::kActivation) : 0);
+    return (other.bits_ & ~held) == 0;
+  }
   // A number below kSets, different for each set.
   constexpr std::size_t Index() const { return bits_; }
   static constexpr std::size_t kSets = std::size_t{1} << kLayerPartNames.size();

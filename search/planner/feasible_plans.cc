@@ -78,16 +78,21 @@ class Collector {
       // Layers that recompute do not delay their weight gradients. That may be faster: a backward in two parts
       // repeats some ops, and delayed gradients are reduced in actions of their own, with less to hide them.
       const bool more_may_be_faster = SplitsBackward(open) && ShardsGradients(open);
+      // Returns whether they are faster than the least depth that fits.
       const auto keep_parts = [&](std::size_t least) {
+        bool faster = false;
         for (const bool delays : {true, false}) {
           if (delays ? least == 0 || !SplitsBackward(open) : least == 0 && !SplitsBackward(open)) continue;
           const std::optional<ResolvedRun::Sized> fastest = run_.FastestPartsThatFit(arena_bytes_, delays);
-          if (fastest && !run_.IsDuplicate(fastest->index)) keep(fastest->index, fastest->bytes);
+          if (!fastest) continue;
+          faster = run_.IsFaster(fastest->index, least);
+          if (!run_.IsDuplicate(fastest->index)) keep(fastest->index, fastest->bytes);
         }
+        return faster;
       };
       if (open.split == SplitMode::kAuto && even && IsEvenAnyway(*even, values, from)) {
         duplicate = true;
-        keep_parts(even->least);
+        if (even->fits) keep_parts(even->least);
         if (is_plain) {
           plain = &open;
           plain_fits = even->fits;
@@ -102,7 +107,7 @@ class Collector {
       }
       if (run_.IsDuplicate(least)) {
         duplicate = true;
-        keep_parts(least);
+        if (bytes <= arena_bytes_) keep_parts(least);
         if (alternatives.size() == 1) PassDuplicate(least, values[least]);
         continue;
       }
@@ -121,8 +126,7 @@ class Collector {
         if (rejected_ && !largest) largest = run_.At(least);
         continue;
       }
-      keep(least, bytes);
-      keep_parts(least);
+      if (!keep_parts(least)) keep(least, bytes);
       if (more_may_be_faster && least < last && !run_.IsDuplicate(last) && run_.Arena(last) <= arena_bytes_)
         keep(last, run_.Arena(last));
     }

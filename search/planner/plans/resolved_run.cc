@@ -152,24 +152,53 @@ double ResolvedRun::AddedSeconds(const SearchSpace::RecomputeValue& value) {
   return std::isfinite(seconds) ? seconds : 0;
 }
 
+void ResolvedRun::KnowParts() {
+  LayerGroup& known = *layer_;
+  if (std::ranges::equal(parts_, known.parts)) return;
+  known.parts.assign(parts_.begin(), parts_.end());
+  known.parts_s.clear();
+  known.largest_parts.reset();
+  for (std::size_t place = 0; place < parts_.size(); ++place) {
+    known.parts_s.push_back(AddedSeconds(parts_[place]));
+    const auto is_held = [&](const auto& other) { return parts_[place].parts.Holds(other.parts); };
+    if (std::ranges::all_of(parts_, is_held)) known.largest_parts = place;
+  }
+  known.full_s = AddedSeconds({.mode = Recompute::kFull});
+  known.parts_by_time.resize(parts_.size());
+  std::iota(known.parts_by_time.begin(), known.parts_by_time.end(), std::size_t{0});
+  std::ranges::stable_sort(known.parts_by_time,
+                           [&](std::size_t a, std::size_t b) { return known.parts_s[a] < known.parts_s[b]; });
+}
+
 std::optional<ResolvedRun::Sized> ResolvedRun::FastestPartsThatFit(std::int64_t arena_bytes, bool delays) {
   if (parts_.empty()) return std::nullopt;
-  if (!std::ranges::equal(parts_, layer_->parts)) {
-    layer_->parts.assign(parts_.begin(), parts_.end());
-    std::vector<double> added_s;
-    for (const SearchSpace::RecomputeValue& value : parts_) added_s.push_back(AddedSeconds(value));
-    std::vector<std::size_t>& order = layer_->parts_by_time;
-    order.resize(parts_.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return added_s[a] < added_s[b]; });
-  }
+  KnowParts();
+  const bool splits = SplitsBackward(plan_);
+  const auto sized = [&](std::size_t place) {
+    return Sized{values_.size() + place, Arena(values_.size() + place)};
+  };
+  // The set that holds all others takes the least memory.
+  if (layer_->largest_parts && sized(*layer_->largest_parts).bytes > arena_bytes) return std::nullopt;
   for (const std::size_t place : layer_->parts_by_time) {
-    const std::size_t i = values_.size() + place;
     parts_[place].SetIn(plan_);
-    if (SplitsBackward(plan_) && RecomputesInputs(plan_) == delays) continue;
-    if (const std::int64_t bytes = Arena(i); bytes <= arena_bytes) return Sized{i, bytes};
+    if (splits && RecomputesInputs(plan_) == delays) continue;
+    if (const Sized plan = sized(place); plan.bytes <= arena_bytes) return plan;
   }
   return std::nullopt;
+}
+
+bool ResolvedRun::IsFaster(std::size_t parts, std::size_t depth) {
+  if (SplitsBackward(plan_) || values_[depth].mode != Recompute::kFull) return false;
+  const auto most_layers = [&](std::size_t i) {
+    const ParallelPlan& plan = At(i);
+    return plan.split == SplitMode::kExplicit ? std::ranges::max(plan.split_layers)
+                                              : costs_.model().layers / StageCount(plan);
+  };
+  const std::int64_t layers = std::max(most_layers(parts), most_layers(depth));
+  const double parts_s = layer_->parts_s[parts - values_.size()], full_s = layer_->full_s;
+  values_[depth].SetIn(plan_);
+  return parts_s <= full_s && parts_s * static_cast<double>(layers) <=
+                                  full_s * static_cast<double>(FullyRecomputedLayers(plan_, layers));
 }
 
 bool ResolvedRun::IsTooLarge(std::int64_t arena_bytes) {

@@ -66,6 +66,10 @@ class ResolvedRun {
   // splits backwards, of those whose layers delay their weight gradients, or of the others.
   std::optional<Sized> FastestPartsThatFit(std::int64_t arena_bytes, bool delays);
 
+  // Returns true only if a plan that FastestPartsThatFit returned takes no longer than one of the depths: it adds
+  // at most as much to each number of layers of a stage. All layers are of one kind.
+  bool IsFaster(std::size_t parts, std::size_t depth);
+
  private:
   // Everything below is made when first needed.
   struct RankBytes {
@@ -123,7 +127,10 @@ class ResolvedRun {
     std::array<std::vector<AutoSplit*>, kRecomputeCount> by_depth;
     std::size_t least_that_fits = 0;                 // of the last plan
     std::vector<SearchSpace::RecomputeValue> parts;  // of the last plan that was asked for them
-    std::vector<std::size_t> parts_by_time;          // their places, by the time that they add
+    std::vector<double> parts_s;  // that they add to a microbatch, and that full recomputation does
+    double full_s = 0;
+    std::vector<std::size_t> parts_by_time;    // their places
+    std::optional<std::size_t> largest_parts;  // the place of the set that holds all others
     void Clear();
   };
   // What plans with the same states share: bytes of a rank besides what ops keep and work in.
@@ -144,6 +151,7 @@ class ResolvedRun {
   const SearchSpace::RecomputeValue& ValueAt(std::size_t i) const {
     return i < values_.size() ? values_[i] : parts_[i - values_.size()];
   }
+  void KnowParts();
   // Seconds that a value adds to the backwards of all layers of a microbatch.
   double AddedSeconds(const SearchSpace::RecomputeValue& value);
   AutoSplit& SplitOf(std::size_t i);  // of the i-th plan, with split=auto
