@@ -77,13 +77,13 @@ class Ops {
   void TakeColumns(const Tensor& x, std::int64_t first, const Tensor& y, Stream& stream);
   // Columns [first, first + W) of y, which is at least as wide, = x[T,W].
   void PutColumns(const Tensor& x, const Tensor& y, std::int64_t first, Stream& stream);
-  // Activations (search/ops/activation.h) apart from a product. Gated: x[T,2F] += bias[2F] (or absent); y[T,F]
-  // = f(gate) * up, where the first F columns of x are the gates and the last F are the ups. Others:
+  // Activations (search/ops/activation.h) apart from a product. Gated: x[T,2F] += bias[2F] (or absent);
+  // y[T,F] = f(gate) * up, where the first F columns of x are the gates and the last F are the ups. Others:
   // x[T,F] += bias[F] (or absent); y[T,F] = f(x). y is not x.
   void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
                          Stream& stream);
-  // dx[T,2F] = the gradient with respect to the x (bias included) of a gated activation, given dy[T,F] and the
-  // x that the forward wrote. dx is not dy. That of others is an epilogue (MatmulActivationBackward).
+  // dx[T,2F] = the gradient with respect to the x (bias included) of a gated activation, given dy[T,F] and
+  // the x that the forward wrote. dx is not dy. That of others is an epilogue (MatmulActivationBackward).
   void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx,
                           Stream& stream);
 

@@ -1,5 +1,5 @@
-// The embedding, which the first stage has before its layers: its ops, and its bytes. Learned positions follow
-// it in the forward and precede it in the backward; their lists are empty in a model without.
+// The embedding, which the first stage has before its layers: its ops, and its bytes. Learned positions
+// follow it in the forward and precede it in the backward; their lists are empty in a model without.
 #pragma once
 
 #include <cstdint>

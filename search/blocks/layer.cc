@@ -46,10 +46,11 @@ std::vector<OpDesc> LayerBackwardOps(const RunView& run, bool accumulate, const 
   OpLister l(run);
   const AttentionBlock attention(l, kind);
   const FeedForwardBlock feed_forward(l);
-  // Side by side, both blocks pass the same gradient of the stream, which the norm before feed-forward changes.
+  // Side by side, both blocks pass the same gradient of the stream, which the norm before feed-forward
+  // changes.
   const bool parallel = run.model.parallel_residual, first = parallel && OfInputs(gradients);
-  // Where only inputs are asked for, norms write their gradients instead of adding them to that of the stream,
-  // which the weights need. With norms on outputs, nothing later needs it.
+  // Where only inputs are asked for, norms write their gradients instead of adding them to that of the
+  // stream, which the weights need. With norms on outputs, nothing later needs it.
   const bool adds = gradients == Gradients::kInputs && !NormsOutputs(run.model.norm_placement);
   feed_forward.OutputBackward(gradients, accumulate);
   if (first) attention.OutputBackward(gradients, accumulate, !parallel);

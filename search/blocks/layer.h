@@ -2,7 +2,8 @@
 // bytes. docs/engine.md is the common specification with the trainer. Pure functions, thread-safe.
 //
 // All functions of this directory require a legal plan that CheckPredictable accepts, with a resolved split.
-// `accumulate`: gradients of parameters are added to those of earlier microbatches; the first one writes them.
+// `accumulate`: gradients of parameters are added to those of earlier microbatches; the first one writes
+// them.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Appends the ops of a rank to a list, in the notation of docs/engine.md: products with their epilogues, norms,
-// and the collectives of the tensor group. Blocks (residual_block.h, embedding.h, head.h) are written in it.
+// Appends the ops of a rank to a list, in the notation of docs/engine.md: products with their epilogues,
+// norms, and the collectives of the tensor group. Blocks (residual_block.h, embedding.h, head.h) are written
+// in it.
 #pragma once
 
 #include <array>

@@ -15,8 +15,8 @@ namespace autocfg {
 //
 // - recompute=full: the forward of every recomputed layer except its last matrix product (mlp.c_proj, whose
 //   result the backward needs only with norms on outputs), and never the output layer;
-// - recompute=selective with core_attn and unfused attention: the forward of attention's two products over the
-//   scores that ModelFlops counts, 4 B s^2 h l without windows and chunks;
+// - recompute=selective with core_attn and unfused attention: the forward of attention's two products over
+//   the scores that ModelFlops counts, 4 B s^2 h l without windows and chunks;
 // - recompute=selective with mlp: the projections into the feed-forward block;
 // - other parts, and core_attn with fused attention: nothing.
 //

@@ -68,15 +68,18 @@ class Collector {
       into_.others.push_back(choice);
       ++plan.others;
     };
-    for (const auto& [open, values, parts] : alternatives) {
+    for (const SearchSpace::Alternative& alternative : alternatives) {
+      const ParallelPlan& open = alternative.plan;
+      const std::span<const SearchSpace::RecomputeValue> values = alternative.depths;
       const bool after_plain = plain != nullptr && plain->split == open.split;
       if (after_plain && !plain_fits) continue;
-      run_.Set(open, values, parts);
+      run_.Set(open, values, alternative.parts);
       const std::size_t last = values.size() - 1, from = after_plain ? plain_least : 0;
       const bool is_plain = open.messages() == MessageOptions();
       std::optional<EvenLeast>& even = evens[open.p2p_overlap ? 1 : 0][open.scatter_gather ? 1 : 0];
-      // Layers that recompute do not delay their weight gradients. That may be faster: a backward in two parts
-      // repeats some ops, and delayed gradients are reduced in actions of their own, with less to hide them.
+      // Layers that recompute do not delay their weight gradients. That may be faster: a backward in two
+      // parts repeats some ops, and delayed gradients are reduced in actions of their own, with less to hide
+      // them.
       const bool more_may_be_faster = SplitsBackward(open) && ShardsGradients(open);
       // Returns whether they are faster than the least depth that fits.
       const auto keep_parts = [&](std::size_t least) {
@@ -201,8 +204,8 @@ class Collector {
   // there (PlanOption::covered), which the space may leave out. Its choices recompute as little.
   std::int32_t FindLowerZero(const ParallelPlan& open, const FeasiblePlan& plan) {
     if (open.zero_stage <= 1) return kNoPlan;
-    // Without shards, gradients are reduced while the last action computes, which has nothing to compute if none
-    // are delayed.
+    // Without shards, gradients are reduced while the last action computes, which has nothing to compute if
+    // none are delayed.
     if (SplitsBackward(open) && OverlapsGradients(open)) {
       const auto recomputes_inputs = [this](const PlanChoice& choice) {
         return RecomputesInputs(into_.table.Unpack(choice.plan));

@@ -45,7 +45,8 @@ bool AllEqual(const std::vector<std::int64_t>& split) {
                      [&](std::int64_t layers) { return layers == split.front(); });
 }
 
-// Sorts the values of recompute (none, selective by its parts, full:1, full:2, ..., full) and drops repeated ones.
+// Sorts the values of recompute (none, selective by its parts, full:1, full:2, ..., full) and drops repeated
+// ones.
 template <typename RecomputeValue>
 void SortRecompute(std::vector<RecomputeValue>& values) {
   const auto key = [](const RecomputeValue& v) {

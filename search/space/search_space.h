@@ -50,8 +50,8 @@ class SearchSpace {
   // split, recompute and the options whose row says so (PlanOption::derived) are derived unless they are
   // named: a plan of the space leaves them open, and the caller chooses (Alternative). The splits are even
   // and auto. The depths of recompute are none, full:K for every K (at most kMostDerivedDepths of them) below
-  // the layers of the plan's largest stage (of an even spread, rounded up, under split=auto), and full. Beside
-  // them are all sets of parts that a layer can recompute (selective:NAMES).
+  // the layers of the plan's largest stage (of an even spread, rounded up, under split=auto), and full.
+  // Beside them are all sets of parts that a layer can recompute (selective:NAMES).
   //
   // A value may be a range (axis_ranges.h): "1-4", or alone "<=4", ">=2", "<8", ">1". Of a size it holds
   // those that the axis takes if it is not named (dp_shard: divisors of `ranks`), else the choices of the
@@ -130,8 +130,8 @@ class SearchSpace {
     bool operator==(const RecomputeValue&) const = default;
   };
   // A legal plan, with one combination of values of the derived options, but for its recompute: one of these
-  // values, all of them legal. Of `depths`, those that recompute less come first; there is one if recompute is
-  // named. `parts` are values of selective; none if recompute is named.
+  // values, all of them legal. Of `depths`, those that recompute less come first; there is one if recompute
+  // is named. `parts` are values of selective; none if recompute is named.
   struct Alternative {
     ParallelPlan plan;
     std::span<const RecomputeValue> depths;
@@ -151,8 +151,8 @@ class SearchSpace {
 
   bool DerivesRecompute() const { return recompute_derived_; }
 
-  // Returns the legal values of recompute, if they are derived, that may take less memory than that of a plan of
-  // the space: depths that recompute more, or all if its own is none of them, and sets of parts. With
+  // Returns the legal values of recompute, if they are derived, that may take less memory than that of a plan
+  // of the space: depths that recompute more, or all if its own is none of them, and sets of parts. With
   // split=auto in place of a split that the space does not hold.
   struct Deeper {
     ParallelPlan plan;
@@ -160,7 +160,8 @@ class SearchSpace {
   };
   Deeper DeeperThan(const ParallelPlan& plan) const;
 
-  // Returns the values of selective that are derived, one for each set of parts that act under this attention.
+  // Returns the values of selective that are derived, one for each set of parts that act under this
+  // attention.
   const std::vector<RecomputeValue>& PartChoices(Attention attention) const {
     return parts_[static_cast<std::size_t>(attention)];
   }

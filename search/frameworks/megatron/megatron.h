@@ -98,8 +98,8 @@ struct RecomputeModule {
 };
 inline constexpr std::array<RecomputeModule, 2> kModules = {
     {{"core_attn", LayerPart::kCoreAttention}, {"mlp", LayerPart::kMlp}}};
-// mlp runs all of the block again, which is more than the part (EngineProfile::recomputes_whole_layers). What it
-// computes beyond that, for messages.
+// mlp runs all of the block again, which is more than the part (EngineProfile::recomputes_whole_layers). What
+// it computes beyond that, for messages.
 inline constexpr std::string_view kBeyondMlp = "the norm and the second projection of the block again, too";
 }  // namespace megatron
 

@@ -164,6 +164,7 @@ void ResolvedRun::KnowParts() {
     if (std::ranges::all_of(parts_, is_held)) known.largest_parts = place;
   }
   known.full_s = AddedSeconds({.mode = Recompute::kFull});
+  known.alike = costs_.BlocksOf(plan_).kinds == nullptr;
   known.parts_by_time.resize(parts_.size());
   std::iota(known.parts_by_time.begin(), known.parts_by_time.end(), std::size_t{0});
   std::ranges::stable_sort(known.parts_by_time,
@@ -188,7 +189,7 @@ std::optional<ResolvedRun::Sized> ResolvedRun::FastestPartsThatFit(std::int64_t 
 }
 
 bool ResolvedRun::IsFaster(std::size_t parts, std::size_t depth) {
-  if (SplitsBackward(plan_) || values_[depth].mode != Recompute::kFull) return false;
+  if (!layer_->alike || SplitsBackward(plan_) || values_[depth].mode != Recompute::kFull) return false;
   const auto most_layers = [&](std::size_t i) {
     const ParallelPlan& plan = At(i);
     return plan.split == SplitMode::kExplicit ? std::ranges::max(plan.split_layers)

@@ -57,17 +57,18 @@ class ResolvedRun {
     std::size_t index = 0;
     std::int64_t bytes = 0;
   };
-  // Returns the first of the depths whose arena takes at most so many bytes; the last one if none does. More recompute
-  // takes less memory; under split=auto, a rank that gets a layer more may be an exception. There, begins at
-  // `hint`, or at the answer for a plan with the same splits. `from`: those before it are known not to fit.
+  // Returns the first of the depths whose arena takes at most so many bytes; the last one if none does. More
+  // recompute takes less memory; under split=auto, a rank that gets a layer more may be an exception. There,
+  // begins at `hint`, or at the answer for a plan with the same splits. `from`: those before it are known not
+  // to fit.
   Sized LeastThatFits(std::int64_t arena_bytes, std::size_t from = 0, std::optional<std::size_t> hint = {});
 
-  // Returns the plan that fits and recomputes parts in the least time; nothing if none does. Where the schedule
-  // splits backwards, of those whose layers delay their weight gradients, or of the others.
+  // Returns the plan that fits and recomputes parts in the least time; nothing if none does. Where the
+  // schedule splits backwards, of those whose layers delay their weight gradients, or of the others.
   std::optional<Sized> FastestPartsThatFit(std::int64_t arena_bytes, bool delays);
 
-  // Returns true only if a plan that FastestPartsThatFit returned takes no longer than one of the depths: it adds
-  // at most as much to each number of layers of a stage. All layers are of one kind.
+  // Returns true only if a plan that FastestPartsThatFit returned takes no longer than one of the depths: it
+  // adds at most as much to each number of layers of a stage. False if layers are of several kinds.
   bool IsFaster(std::size_t parts, std::size_t depth);
 
  private:
@@ -129,6 +130,7 @@ class ResolvedRun {
     std::vector<SearchSpace::RecomputeValue> parts;  // of the last plan that was asked for them
     std::vector<double> parts_s;  // that they add to a microbatch, and that full recomputation does
     double full_s = 0;
+    bool alike = true;                         // all layers are of one kind
     std::vector<std::size_t> parts_by_time;    // their places
     std::optional<std::size_t> largest_parts;  // the place of the set that holds all others
     void Clear();

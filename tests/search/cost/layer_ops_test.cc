@@ -300,8 +300,8 @@ TEST_F(LayerOpsTest, RecomputationRunsTheForwardWithoutItsLastThreeOps) {
   EXPECT_EQ(LayerRecomputeOps({model, workload, plan}), forward);
 }
 
-// Each part runs what the forward runs of it. Where the activation is apart from its product, that is an op of
-// its own; else it reads the product that is stored.
+// Each part runs what the forward runs of it. Where the activation is apart from its product, that is an op
+// of its own; else it reads the product that is stored.
 TEST_F(LayerOpsTest, PartsOfALayerRunAgain) {
   const std::vector<OpDesc> forward = LayerForwardOps({model, workload, plan});
   plan.recompute = Recompute::kSelective;

@@ -85,7 +85,8 @@ TEST(EnginePrediction, WholeLayersRepeatTheLastProductAndItsSum) {
   EXPECT_NEAR(whole.breakdown.tp_comm, ours.breakdown.tp_comm, 1e-9);
 }
 
-// Megatron-LM's module mlp is the block with its norm: beyond our part, a norm, and what a whole layer repeats.
+// Megatron-LM's module mlp is the block with its norm: beyond our part, a norm, and what a whole layer
+// repeats.
 TEST(EnginePrediction, WholeBlocksRepeatTheNormTheLastProductAndItsSum) {
   Asked ask;
   const auto recomputed_s = [&](const char* recompute) {
