@@ -24,7 +24,7 @@ RANKS = ("tp=2,mbs=1", "tp=2,mbs=1,sp=1", "dp=2,mbs=1", "pp=2,mbs=1,schedule=1f1
          "tp=2,pp=2,vpp=2,mbs=1,schedule=interleaved,recompute=full",
          "pp=2,dp=2,mbs=1,schedule=gpipe,recompute=full", "tp=2,dp=2,mbs=2,recompute=full:1",
          "pp=4,mbs=1,schedule=1f1b", "pp=2,mbs=1,schedule=gpipe",
-         "tp=2,pp=2,mbs=1,schedule=1f1b,recompute=selective,attention=unfused",
+         "tp=2,pp=2,mbs=1,schedule=1f1b,recompute=selective:core_attn+mlp+norm,attention=unfused",
          "tp=2,mbs=1,tp_overlap=4", "tp=2,mbs=1,sp=1,tp_overlap=2", "dp=2,mbs=1,zero=1",
          "dp=2,mbs=1,zero=3", "dp=4,mbs=1,zero=2,dp_shard=2",
          "pp=2,mbs=1,schedule=1f1b,p2p_overlap=1", "dp=2,mbs=1,grad_overlap=1",
@@ -33,7 +33,8 @@ RANKS = ("tp=2,mbs=1", "tp=2,mbs=1,sp=1", "dp=2,mbs=1", "pp=2,mbs=1,schedule=1f1
          "pp=2,dp=2,mbs=1,schedule=1f1b,zero=1,grad_overlap=1,param_overlap=1",
          "pp=2,dp=2,mbs=1,schedule=1f1b,zero=3,grad_overlap=1,param_overlap=1")
 BF16 = ("tp=2,pp=2,mbs=1,schedule=1f1b", "tp=2,pp=2,mbs=1,schedule=1f1b,sp=1",
-        "pp=2,dp=2,mbs=1,schedule=1f1b", "tp=2,mbs=1,recompute=selective,attention=unfused",
+        "pp=2,dp=2,mbs=1,schedule=1f1b",
+        "tp=2,mbs=1,recompute=selective:core_attn+act+norm,attention=unfused",
         "tp=2,mbs=1,tp_overlap=4", "dp=2,mbs=1,zero=3",
         "dp=2,mbs=1,zero=1,grad_overlap=1,param_overlap=1")
 

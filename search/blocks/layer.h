@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "search/blocks/layer_kind.h"
-#include "search/blocks/residual_block.h"
 #include "search/blocks/tensor_bytes.h"
 #include "search/ops/op_desc.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/run_view.h"
+#include "search/shapes/gradients.h"
 
 namespace autocfg {
 

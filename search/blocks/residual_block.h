@@ -9,15 +9,9 @@
 #include <cstdint>
 
 #include "search/blocks/op_lister.h"
+#include "search/shapes/gradients.h"
 
 namespace autocfg {
-
-// Which gradients a part of a backward computes: those of inputs and of weights, or, where backwards are
-// split, one of the two. Gradients of norms are among those of inputs.
-enum class Gradients : std::uint8_t { kAll, kInputs, kWeights };
-
-constexpr bool OfInputs(Gradients gradients) { return gradients != Gradients::kWeights; }
-constexpr bool OfWeights(Gradients gradients) { return gradients != Gradients::kInputs; }
 
 class ResidualBlock {
  public:

@@ -51,7 +51,7 @@ inline std::string SaysRecompute(const PlanCase& c) {
 }
 // Whether recompute=selective names a part that is not in `has`.
 constexpr bool RecomputesOtherParts(const ParallelPlan& plan, LayerParts has) {
-  return plan.recompute == Recompute::kSelective && !has.Holds(plan.recompute_parts);
+  return plan.recompute == Recompute::kSelective && !has.Names(plan.recompute_parts);
 }
 inline std::string SaysOtherParts(const PlanCase& c, LayerParts has) {
   std::vector<std::string_view> names;

@@ -35,10 +35,11 @@ class LayerParts {
     parts.bits_ &= static_cast<std::uint8_t>(~Bit(part));
     return parts;
   }
-  // Whether this set computes again what the other one does: the part mlp includes act.
-  constexpr bool Holds(LayerParts other) const {
-    const int held = bits_ | (Has(LayerPart::kMlp) ? Bit(LayerPart::kActivation) : 0);
-    return (other.bits_ & ~held) == 0;
+  // Whether this set names every part of the other one.
+  constexpr bool Names(LayerParts other) const { return (other.bits_ & ~bits_) == 0; }
+  // Whether this set computes again all that the other one does: the part mlp includes act.
+  constexpr bool Covers(LayerParts other) const {
+    return Names(Has(LayerPart::kMlp) ? other.Without(LayerPart::kActivation) : other);
   }
   // A number below kSets, different for each set.
   constexpr std::size_t Index() const { return bits_; }

@@ -399,7 +399,7 @@ SearchSpace::Deeper SearchSpace::DeeperThan(const ParallelPlan& plan) const {
     if (more && is_legal(value)) deeper.depths.push_back(value);
   }
   for (const RecomputeValue& value : PartChoices(run.attention)) {
-    const bool own = plan.recompute == Recompute::kSelective && plan.recompute_parts.Holds(value.parts);
+    const bool own = plan.recompute == Recompute::kSelective && plan.recompute_parts.Covers(value.parts);
     if (!own && is_legal(value)) deeper.parts.push_back(value);
   }
   return deeper;

@@ -195,7 +195,7 @@ class Cases(unittest.TestCase):
                       ["pp=2", "dp=2"], ["recompute=full"], ["recompute=full:1"], ["split=3+2+2+1"], ["attention=unfused"],
                       ["zero=3"], ["dp=2", "grad_overlap=1"], ["zero=1", "grad_overlap=1", "param_overlap=1"], ["zero=3", "grad_overlap=1", "param_overlap=1"],
                       ["pp=2", "dp=2", "grad_overlap=1", "param_overlap=1"],
-                      ["tp=2", "pp=2", "attention=unfused", "recompute=selective"]):
+                      ["tp=2", "pp=2", "attention=unfused", "recompute=selective:core_attn+mlp+norm"]):
             self.assertTrue(any(all(word in plan.split(",") for word in words) for plan in plans), words)
         for model in layouts.MODELS:
             self.assertEqual({plan for name, plan, precision in layouts.cases() if name == model and precision == "fp32"}, plans)

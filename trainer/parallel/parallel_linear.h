@@ -13,20 +13,12 @@
 // ways of splitting: dW (+)= x^T dy and, if there is a bias, its gradient (+)= column sums of dy.
 #pragma once
 
-#include <cstdint>
-
 #include "kernels/ops.h"
+#include "search/shapes/gradients.h"
 #include "trainer/layout/memory_layout.h"
 #include "trainer/parallel/execution.h"
 
 namespace autocfg::trainer {
-
-// Which gradients a backward computes. Where backwards are split, one computes those of inputs, with those of
-// norms, and a later one those of weights and biases.
-enum class Gradients : std::uint8_t { kAll, kInputs, kWeights };
-
-constexpr bool OfInputs(Gradients gradients) { return gradients != Gradients::kWeights; }
-constexpr bool OfWeights(Gradients gradients) { return gradients != Gradients::kInputs; }
 
 // Computes y[T, out] = x[T, in] W, plus the bias if there is one, of the columns or rows that the rank has.
 void LinearForward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& y);

@@ -160,7 +160,7 @@ void ResolvedRun::KnowParts() {
   known.largest_parts.reset();
   for (std::size_t place = 0; place < parts_.size(); ++place) {
     known.parts_s.push_back(AddedSeconds(parts_[place]));
-    const auto is_held = [&](const auto& other) { return parts_[place].parts.Holds(other.parts); };
+    const auto is_held = [&](const auto& other) { return parts_[place].parts.Covers(other.parts); };
     if (std::ranges::all_of(parts_, is_held)) known.largest_parts = place;
   }
   known.full_s = AddedSeconds({.mode = Recompute::kFull});

@@ -141,7 +141,10 @@ std::vector<ParallelPlan> Plans() {
           {{.dp = 2}, {}, {}, {}, {.zero_stage = 3, .grad_overlap = true, .param_overlap = true}},
           {{.pp = 2, .dp = 2}, {}, {}, {}, {.zero_stage = 1, .grad_overlap = true, .param_overlap = true}},
           {{.pp = 2, .dp = 2}, {}, {}, {}, {.zero_stage = 3, .grad_overlap = true, .param_overlap = true}},
-          {{.tp = 2, .pp = 2}, {.recompute = Recompute::kSelective, .attention = Attention::kUnfused}}};
+          {{.tp = 2, .pp = 2},
+           {.recompute = Recompute::kSelective,
+            .recompute_parts = {LayerPart::kCoreAttention, LayerPart::kMlp, LayerPart::kNorm},
+            .attention = Attention::kUnfused}}};
 }
 
 struct Model {
@@ -235,7 +238,10 @@ TEST_P(CommonModels, Bf16StepsAreCloseToThoseOfTheCpu) {
       {{},
        {{.tp = 2, .pp = 2}},
        {{.dp = 2}, {.recompute = Recompute::kFull}},
-       {{.pp = 2}, {.recompute = Recompute::kSelective, .attention = Attention::kUnfused}}});
+       {{.pp = 2},
+        {.recompute = Recompute::kSelective,
+         .recompute_parts = {LayerPart::kCoreAttention, LayerPart::kActivation, LayerPart::kNorm},
+         .attention = Attention::kUnfused}}});
 }
 
 TEST_P(OtherModels, Bf16StepsAreCloseToThoseOfTheCpu) {
