@@ -165,7 +165,7 @@ absl::Status ParseRecompute(const PlanOption& option, std::string_view value, Pa
     plan.recompute = static_cast<Recompute>(name - kRecomputes.begin());
     return absl::OkStatus();
   }
-  if (value.starts_with(kSelectiveOf) && !StandsForMany(value)) {
+  if (value.starts_with(kSelectiveOf) && value != "selective:NAMES") {
     plan.recompute = Recompute::kSelective;
     return ParseLayerParts(option, value, value.substr(kSelectiveOf.size()), plan.recompute_parts);
   }

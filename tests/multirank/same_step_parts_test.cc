@@ -179,7 +179,7 @@ const std::vector<Case>& Cases() {
 
 // Returns the one-rank run of the model and workload of a case, computed once for each.
 const TrainedRun& CachedOneRank(const TrainConfig& c) {
-  using Key = std::tuple<std::string, std::int64_t, std::int64_t, std::uint64_t, std::string_view>;
+  using Key = std::tuple<std::string, std::int64_t, std::int64_t, std::uint64_t, std::string>;
   static auto& runs = *new std::map<Key, TrainedRun>();
   const Key key{c.model.name, c.model.layers, c.workload.global_batch, c.seed,
                 PrecisionText(c.workload.precision)};

@@ -123,6 +123,7 @@ TEST(PlanText, Refused) {
     EXPECT_THAT(message(std::string("recompute=") + value), HasSubstr("recompute")) << value;
   EXPECT_THAT(message("recompute=selective:mpl"), AllOf(HasSubstr("names the part 'mpl', which is not known"),
                                                         HasSubstr("one of core_attn, mlp, act, norm")));
+  EXPECT_THAT(message("recompute=selective:MLP"), HasSubstr("names the part 'MLP', which is not known"));
   EXPECT_THAT(message("recompute=selective:core_atn"), HasSubstr("did you mean core_attn"));
   EXPECT_THAT(message("recompute=selective:mlp+norm+mlp"), HasSubstr("a list that names mlp once"));
   EXPECT_THAT(message("sp=2"), HasSubstr("0 or 1"));
