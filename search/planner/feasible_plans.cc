@@ -85,7 +85,9 @@ class Collector {
       const auto keep_parts = [&](std::size_t least) {
         bool faster = false;
         for (const bool delays : {true, false}) {
-          if (delays ? least == 0 || !SplitsBackward(open) : least == 0 && !SplitsBackward(open)) continue;
+          if (delays && !SplitsBackward(open)) continue;  // one set of values: no layer delays gradients
+          // Where nothing needs to be recomputed, parts may be faster only if they end the delays.
+          if (least == 0 && (delays || !SplitsBackward(open))) continue;
           const std::optional<ResolvedRun::Sized> fastest = run_.FastestPartsThatFit(arena_bytes_, delays);
           if (!fastest) continue;
           faster = run_.IsFaster(fastest->index, least);
