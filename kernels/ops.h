@@ -201,7 +201,7 @@ class Ops {
   // y = value, for any shape.
   void Fill(const Tensor& y, double value, Stream& stream);
   // SumOfSquares, AdamW and Sgd are each one op over all given tensors, in that order, of any shapes and of
-  // one type each. An empty list is no op. The list may go once the call returns.
+  // one type each. An empty list issues no op. The list may go once the call returns.
   //
   // result[1] (kF64) += sum of squares of all elements, accumulated in double precision.
   void SumOfSquares(std::span<const Tensor> tensors, const Tensor& result, Stream& stream);

@@ -96,7 +96,7 @@ void OpLister::ReducedProduct(std::initializer_list<std::int64_t> inner, bool tb
     multiply(dims.tokens);
     return ReduceHidden();
   }
-  // Of a chunk: one in the rows of each rank.
+  // A chunk has one piece in the rows of each rank.
   const std::int64_t pieces = SplitsSequence(plan()) ? plan().tp : 1;
   for (std::int64_t i = 0; i < chunks; ++i) {
     const std::int64_t rows = ChunkOfRows(dims.rows, chunks, i).Count();

@@ -18,7 +18,7 @@ class TensorBytes {
         statistics_(SizeOf(run.workload.precision.statistics)),
         has_mean_(HasMean(run.model.norm)) {}
 
-  // Of so many elements of the type of activations, or of statistics.
+  // A tensor of so many elements, in the type of activations or in that of statistics.
   std::int64_t Of(std::int64_t elements) const { return AlignedBytes(elements * compute_); }
   std::int64_t Statistics(std::int64_t elements) const { return AlignedBytes(elements * statistics_); }
   // [T, width], [R, H], and what a norm of the latter keeps.

@@ -122,7 +122,7 @@ class ResolvedRun {
     };
     LayerOptions layer;  // without recomputation
     ByMessages<Reused<Mode>> modes;
-    // Of plans with split=auto.
+    // The splits of plans with split=auto.
     Reused<AutoSplit> splits;
     // By mode, then by layers or the index of the parts; null: not made.
     std::array<std::vector<AutoSplit*>, kRecomputeCount> by_depth;
