@@ -23,29 +23,34 @@ using test::SmallGpt;
 
 constexpr std::int64_t kMiB = 1 << 20;
 
+// The 22B model of Korthikanti et al. 2022, with so many of its layers.
+MemoryBytes MemoryOfThePaper(std::int64_t layers, const ParallelPlan& plan) {
+  const ModelSpec model{.layers = layers,
+                        .hidden = 6144,
+                        .heads = 64,
+                        .kv_heads = 64,
+                        .head_dim = 96,
+                        .ffn_hidden = 4 * 6144,
+                        .vocab = 51200,
+                        .max_seq_len = 2048};
+  const Workload workload{.global_batch = 4, .seq_len = 2048, .precision = *ParsePrecision("bf16")};
+  return RankMemory({model, workload, plan}, 0);
+}
+
 // Korthikanti et al. 2022, table 2, in bytes of one layer with 16-bit elements: s b h (10 + 24 / t) under
 // tensor parallelism, s b h 34 / t under sequence parallelism; unfused attention adds 5 a s^2 b / t. Here
 // without dropout: of the 10 and of the 34, 2 are dropout masks, and of the 5, 3 are the mask and the output
 // of attention's dropout. The paper leaves out statistics: here each norm keeps a mean and a deviation of
 // each row, and fused attention one sum of each row and head, in fp32.
 TEST(MemoryModel, ActivationsOfALayerAreThoseOfThePaper) {
-  const std::int64_t s = 2048, b = 4, h = 6144, a = 64;  // the paper's 22B model
+  const std::int64_t s = 2048, b = 4, h = 6144, a = 64;
   for (const std::int64_t t : {1, 2, 8}) {
     for (const bool sequence_parallel : {false, true}) {
       for (const Attention attention : {Attention::kFused, Attention::kUnfused}) {
         const ParallelPlan plan = Canonical(
             {{.tp = t}, {.micro_batch = b, .attention = attention, .sequence_parallel = sequence_parallel}});
         const auto activations = [&](std::int64_t layers) {
-          const ModelSpec model{.layers = layers,
-                                .hidden = h,
-                                .heads = a,
-                                .kv_heads = a,
-                                .head_dim = h / a,
-                                .ffn_hidden = 4 * h,
-                                .vocab = 51200,
-                                .max_seq_len = s};
-          const Workload workload{.global_batch = b, .seq_len = s, .precision = *ParsePrecision("bf16")};
-          return RankMemory({model, workload, plan}, 0).activations;
+          return MemoryOfThePaper(layers, plan).activations;
         };
         const std::int64_t rows = sequence_parallel ? s * b / t : s * b;
         std::int64_t bytes = sequence_parallel ? 32 * s * b * h / t : 8 * s * b * h + 24 * s * b * h / t;
@@ -63,19 +68,10 @@ TEST(MemoryModel, PartsThatAreComputedAgainAreThoseOfThePaper) {
   const std::int64_t s = 2048, b = 4, h = 6144, a = 64;
   for (const std::int64_t t : {1, 8}) {
     const auto memory = [&](std::int64_t layers, const std::string& recompute) {
-      const ModelSpec model{.layers = layers,
-                            .hidden = h,
-                            .heads = a,
-                            .kv_heads = a,
-                            .head_dim = h / a,
-                            .ffn_hidden = 4 * h,
-                            .vocab = 51200,
-                            .max_seq_len = s};
-      const Workload workload{.global_batch = b, .seq_len = s, .precision = *ParsePrecision("bf16")};
       ParallelPlan plan{{.tp = t}, {.micro_batch = b, .attention = Attention::kUnfused}};
       const PlanOption& option = *FindPlanOption("recompute");
       EXPECT_TRUE(option.parse(option, recompute, plan).ok());
-      return RankMemory({model, workload, plan}, 0);
+      return MemoryOfThePaper(layers, plan);
     };
     const std::int64_t norms = 2 * (2 * s * b * h + 2 * 4 * s * b), product = 8 * s * b * h / t,
                        scores = 2 * a * s * s * b / t;
