@@ -55,20 +55,54 @@ option(AUTOCFG_UNITY "Compile the sources of a library or test program in batche
 # names that meet in a batch meet on every machine.
 set(AUTOCFG_UNITY_BATCH 48)
 
-# autocfg_unity(TARGET MOST): compiles its sources in batches of equal size, MOST or less, if AUTOCFG_UNITY is on. Names in anonymous
-# namespaces must differ within a target.
+# autocfg_unity(TARGET MOST): compiles its sources in batches of equal size, MOST or less, if AUTOCFG_UNITY is on. Sources with the property
+# AUTOCFG_ALONE, and those that the calling directory adds later, are compiled alone. Names in anonymous namespaces must differ within a
+# target.
+#
+# CMake's own batches (UNITY_BUILD) name sources by absolute paths, so that no two checkouts could share a compiler cache.
 function(autocfg_unity target most)
   if(NOT AUTOCFG_UNITY)
     return()
   endif()
   get_target_property(sources ${target} SOURCES)
-  list(LENGTH sources count)
+  set(alone)
+  set(together)
+  foreach(source IN LISTS sources)
+    get_source_file_property(is_alone "${source}" AUTOCFG_ALONE)
+    # The build's number changes at every commit.
+    if(is_alone OR source MATCHES "/build_id\\.cc$" OR NOT source MATCHES "\\.cc$")
+      list(APPEND alone "${source}")
+    else()
+      list(APPEND together "${source}")
+    endif()
+  endforeach()
+  list(LENGTH together count)
+  if(count EQUAL 0)
+    return()
+  endif()
   math(EXPR batches "(${count} + ${most} - 1) / ${most}")
-  math(EXPR batch "(${count} + ${batches} - 1) / ${batches}")
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
-  # Sources that change at every commit are compiled alone.
-  list(FILTER sources INCLUDE REGEX "/build_id\\.cc$")
-  set_property(SOURCE ${sources} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
+  math(EXPR size "(${count} + ${batches} - 1) / ${batches}")
+  set(number 0)
+  while(together)
+    list(SUBLIST together 0 ${size} batch)
+    list(REMOVE_ITEM together ${batch})
+    set(includes)
+    foreach(source IN LISTS batch)
+      cmake_path(ABSOLUTE_PATH source)
+      cmake_path(IS_PREFIX CMAKE_BINARY_DIR "${source}" is_generated)
+      if(is_generated)
+        cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${CMAKE_BINARY_DIR}")
+      else()
+        cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}")
+      endif()
+      string(APPEND includes "#include \"${source}\"\n")
+    endforeach()
+    set(file "${CMAKE_CURRENT_BINARY_DIR}/batches/${target}_${number}.cc")
+    file(CONFIGURE OUTPUT "${file}" CONTENT "${includes}" @ONLY)
+    list(APPEND alone "${file}")
+    math(EXPR number "${number} + 1")
+  endwhile()
+  set_property(TARGET ${target} PROPERTY SOURCES ${alone})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # g++ takes every included source for a header, in which an anonymous namespace would be an error. It collects its garbage every
     # few MB by default, which costs a batch a seventh of its time; from 512 MB (in KB) on, a batch needs about 250 MB more.
@@ -76,16 +110,16 @@ function(autocfg_unity target most)
   endif()
 endfunction()
 
-# autocfg_lightly_optimized(TARGET): -O1 in release builds, for code that mostly waits for files, networks and people, and for tests.
-# It compiles a quarter faster than -O3. Kernels, costs, planning and the training engine keep -O3.
+# autocfg_lightly_optimized(TARGET): -O1 in release builds, for code that mostly waits for files, networks and people, and for tests that
+# compute. It compiles a quarter faster than -O3. Kernels, costs, planning and the training engine keep -O3.
 function(autocfg_lightly_optimized target)
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
 endfunction()
 
-# autocfg_library(NAME DIRS dir... DEPS target...): builds one static library from every .cc directly in the
-# given directories (relative to the calling one).
+# autocfg_library(NAME [SEPARATE] DIRS dir... DEPS target...): builds one static library from every .cc directly in the
+# given directories (relative to the calling one). SEPARATE: never in batches.
 function(autocfg_library name)
-  cmake_parse_arguments(ARG "" "" "DIRS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "SEPARATE" "" "DIRS;DEPS" ${ARGN})
   set(sources)
   foreach(dir IN LISTS ARG_DIRS)
     file(GLOB found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${dir}/*.cc")
@@ -98,7 +132,9 @@ function(autocfg_library name)
   endif()
   add_library(${name} STATIC ${sources})
   target_link_libraries(${name} PUBLIC autocfg_flags ${ARG_DEPS})
-  autocfg_unity(${name} ${AUTOCFG_UNITY_BATCH})
+  if(NOT ARG_SEPARATE)
+    autocfg_unity(${name} ${AUTOCFG_UNITY_BATCH})
+  endif()
 endfunction()
 
 # Sets what a test needs to run under the sanitizer of the build, if there is one.
@@ -114,15 +150,15 @@ function(autocfg_sanitizer_environment name)
   endif()
 endfunction()
 
-# autocfg_tests(NAME DIR dir LABEL label [SANITIZED] [THREADS] [PROOF] DEPS target... [TIMEOUT s] [SHARDS n]): builds one test program
+# autocfg_tests(NAME DIR dir LABEL label [COMPUTES] [SANITIZED] [THREADS] [PROOF] DEPS target... [TIMEOUT s] [SHARDS n]): builds one test program
 # from every *_test.cc directly in DIR. ctest runs it as one test with the given label, or as n tests NAME_1 to NAME_n, each of which runs
-# every n-th test of the program.
+# every n-th test of the program. COMPUTES: its own code takes long; the others are not optimized, which compiles a third faster.
 #
 # Further labels: SANITIZED: sanitized, which the sanitizers run beside the unit tests. THREADS: threads, which the thread sanitizer runs
 # in continuous integration. PROOF: proof, whose failure continuous integration never repeats. The targets unit_tests, sanitized_tests and
 # threads_tests build the programs of these labels.
 function(autocfg_tests name)
-  cmake_parse_arguments(ARG "SANITIZED;THREADS;PROOF" "LABEL;TIMEOUT;SHARDS" "DIR;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "COMPUTES;SANITIZED;THREADS;PROOF" "LABEL;TIMEOUT;SHARDS" "DIR;DEPS" ${ARGN})
   list(TRANSFORM ARG_DIR PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" OUTPUT_VARIABLE patterns)
   list(TRANSFORM patterns APPEND "/*_test.cc")
   file(GLOB sources CONFIGURE_DEPENDS ${patterns})
@@ -139,7 +175,11 @@ function(autocfg_tests name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   target_link_libraries(${name} PRIVATE autocfg_flags autocfg_build_paths ${ARG_DEPS} GTest::gmock_main)
   autocfg_unity(${name} ${AUTOCFG_UNITY_BATCH})
-  autocfg_lightly_optimized(${name})
+  if(ARG_COMPUTES)
+    autocfg_lightly_optimized(${name})
+  else()
+    target_compile_options(${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O0>)
+  endif()
   if(AUTOCFG_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # With sanitizers, g++ gives false warnings about std::regex and std::function in the standard library's
     # headers.

@@ -12,7 +12,7 @@ shift
 cost_of() {  # of the step described by $1, in $cost
   case "$1" in
     *"Building CUDA object"*) cost=10 ;;
-    *"Building CXX object"*/Unity/*) cost=9 ;;
+    *"Building CXX object"*/batches/*) cost=9 ;;
     *"Building CXX object"*) cost=3 ;;
     *Linking*) cost=1 ;;
     *) cost=0 ;;
@@ -90,6 +90,10 @@ progress() {
   fi
 }
 
+# Checkouts in other directories share what the compiler cache has.
+CCACHE_BASEDIR=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+export CCACHE_BASEDIR CCACHE_DEPEND=1
+
 # Ninja marks the lines of steps; the others are the compilers' and its own.
 status=1  # unless ninja ends by itself
 mark="@step %f/%t "
@@ -123,7 +127,7 @@ while true; do
   if ((code != 0)); then break; fi
 done < <(
   code=0
-  NINJA_STATUS=$mark CCACHE_DEPEND=1 ninja -C "$build_dir" -j "$jobs" "$@" 2>&1 || code=$?
+  NINJA_STATUS=$mark ninja -C "$build_dir" -j "$jobs" "$@" 2>&1 || code=$?
   echo "@status $code"
 )
 wipe

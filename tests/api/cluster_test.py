@@ -14,10 +14,10 @@ from services import BIN, Services, wait_for
 
 MEASURED, CANCELLED = 3, 7
 
-# Some dozens of plans: without the options of overlap, which would make them hundreds.
+# Some dozen plans: without the options of overlap and most schedules, which would make them hundreds.
 PACED = ["--model", "gpt2-124m", "--cluster", "a100-80gb-sxm:1x4", "--device", "paced", "--global-batch", "8", "--seq-len", "256", "--exhaustive",
          "--space", "mbs=1", "--space", "recompute=none", "--space", "zero=0", "--space", "split=even",
-         "--space", "tp_overlap=1", "--space", "grad_overlap=0", "--space", "p2p_overlap=0"]
+         "--space", "tp_overlap=1", "--space", "grad_overlap=0", "--space", "p2p_overlap=0", "--space", "schedule=1f1b,gpipe", "--space", "vpp=1"]
 SMALL = ["--model", "gpt2-tiny", "--global-batch", "16", "--space", "mbs=1,2", "--space", "recompute=none", "--max-trials", "3"]
 
 

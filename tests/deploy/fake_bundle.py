@@ -31,7 +31,7 @@ sys.dont_write_bytecode = True
 # FAKE_TORCH: PyTorch's behaviour in a step: "fits-N" (micro batches up to N), "uncompiled" (torch.compile
 # fails), "slow" (it never ends), "ends" (it fails after its answer).
 AUTOCFG = r'''
-import json, math, os, re, signal, subprocess, sys, time
+import json, math, os, sys, time
 environment, verb, words = os.environ, sys.argv[1], sys.argv[2:]
 value = lambda name, default: words[words.index(name) + 1] if name in words else default
 with open(environment["FAKE_LOG"], "a") as log:
@@ -97,6 +97,7 @@ most = environment.get("FAKE_OURS", "")
 if device == "cuda" and "--data" in words and most.startswith("fits-") and batch > int(most[5:]):
     fail(1, "does not fit: rank 0: CUDA: allocating 5 bytes of scratch memory failed: out of memory (cudaErrorMemoryAllocation)")
 if int(value("--steps", "1")) > 10 ** 6:
+    import signal, subprocess
     wrong = environment.get("FAKE_DEAD", "")
     sleeps = [sys.executable, "-c", "import time; time.sleep(100)"]
     ranks = [subprocess.Popen(sleeps, preexec_fn=lambda: os.setpgid(0, 0))]
@@ -252,7 +253,8 @@ print(", ".join(known.get(field, "1") for field in fields))
 
 
 def write_program(path, body):
-    path.write_text(f"#!{sys.executable}\n{body}")
+    # Without site-packages: they are started hundreds of times.
+    path.write_text(f"#!{sys.executable} -IS\n{body}")
     path.chmod(0o755)
 
 

@@ -1,14 +1,13 @@
-"""Compares the registers, stack, spills, static shared memory and launch bounds of every GPU kernel with tests/golden/kernel_resources.txt, for each
-architecture of the build. A kernel that begins to spill, or whose registers change, fails.
+"""Compares the registers, stack, static shared memory and launch bounds of every GPU kernel with tests/golden/kernel_resources.txt, for each
+architecture of the build. A kernel that begins to spill (spilled registers are on its stack), or whose registers change, fails.
 
 usage: kernel_resources.py BUILD_DIRECTORY [--update]
 
-Reads the compile commands of a build with the CUDA engine, and runs them again as far as ptxas. Needs no GPU. --update writes the
-file from what was found: look at the difference, and say in the commit why more is worth it. Another version of the compiler than the
-file's allocates registers differently: the test is then skipped (exit status 77).
+Reads the machine code in the objects of a build with the CUDA engine. Needs no GPU. --update writes the file from what was found: look
+at the difference, and say in the commit why more is worth it. Another version of the compiler than the file's allocates registers
+differently: the test is then skipped (exit status 77).
 """
 import argparse
-import concurrent.futures
 import json
 import math
 import os
@@ -18,18 +17,20 @@ import shlex
 import struct
 import subprocess
 import sys
-import tempfile
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden" / "kernel_resources.txt"
 SKIPPED = 77
-# What ptxas -v says of a kernel: its name, then its frame, then the rest.
-ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
-FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-USED = re.compile(r"Used (\d+) registers")
-SHARED = re.compile(r"(\d+) bytes smem")
-# Of the machine code: the section of a kernel's properties, one of which is the bound on its threads a block.
-PROPERTIES, MOST_THREADS, SIZED = ".nv.info.", 0x05, 0x04
+# nvcc puts the code of all architectures of a source into one section of its object: a header of 16 bytes, then for each architecture a
+# header, whose fields are its kind, its own size, the size of what follows, and the architecture, and a cubin, which is an ELF file.
+FAT_BINARY, FAT_HEADER, IS_CUBIN = ".nv_fatbin", 16, 2
+FAT_MAGIC = 0xBA55ED50
+# Sections of a cubin: the code of a kernel, its static shared memory, if any, and its properties (of all kernels where no name follows).
+CODE, SHARED, PROPERTIES = ".text.", ".nv.shared.", ".nv.info"
+RESERVED = 8  # the type of a section that has no contents in the file
+# A property is a byte for its format, one for its kind, and two for its value, or for the size of the value that follows.
+SIZED, MOST_THREADS, FRAME, REGISTERS = 0x04, 0x05, 0x11, 0x2F
 NO_BOUND = 1024  # what every GPU allows
+DRIVERS = 1024  # bytes of shared memory that the driver reserves from sm_90 on, and that the size of the section includes
 
 
 def fail(text):
@@ -45,90 +46,111 @@ def output_of(command, cwd=None, text=None):
 
 
 def compilations(build):
-    """Of each source with kernels: (directory, command without its architectures and its output, architectures)."""
+    """Of each source with kernels: (object, nvcc, {number of an architecture: its name})."""
     found = []
     for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
         words = shlex.split(entry["command"])
-        codes = [re.search(r"code=\[?(sm_\w+)", word) for word in words if word.startswith("--generate-code=")]
+        codes = [re.search(r"code=\[?sm_((\d+)\w*)", word) for word in words if word.startswith("--generate-code=")]
         if not entry["file"].endswith(".cu") or not codes:  # also those that the emulator compiles as C++
             continue
-        kept = [word for word in words if not word.startswith("--generate-code=")]
-        at = kept.index("-o")
-        del kept[at:at + 2]
-        kept.remove("-c")
-        found.append((entry["directory"], kept, [code[1] for code in codes]))
+        compiled = pathlib.Path(entry["directory"]) / words[words.index("-o") + 1]
+        if not compiled.is_file():
+            fail(f"{compiled}: not built; run `./dev build`")
+        nvcc = next(word for word in words if os.path.basename(word) == "nvcc")
+        found.append((compiled, nvcc, {int(code[2]): "sm_" + code[1] for code in codes}))
     if not found:
         fail(f"{build}: no source of the CUDA engine is compiled there; configure it with -DAUTOCFG_CUDA=ON")
     return found
 
 
-def compiler_version(command):
-    nvcc = next(word for word in command if os.path.basename(word) == "nvcc")
+def compiler_version(nvcc):
     return re.search(r"release (\d+\.\d+)", output_of([nvcc, "--version"]))[1]
 
 
 def sections_of(elf):
-    """Yields (name, contents) of a 64-bit little-endian ELF file."""
+    """(name, contents, size) of the sections of a 64-bit little-endian ELF file. One that is only reserved has a size and no contents."""
     offset, = struct.unpack_from("<Q", elf, 0x28)
     size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
     heads = [struct.unpack_from("<IIQQQQ", elf, offset + index * size) for index in range(count)]
+    found = []
     for head in heads:
         begin = heads[names][4] + head[0]
-        yield elf[begin:elf.index(b"\0", begin)].decode(), elf[head[4]:head[4] + head[5]]
-
-
-def launch_bounds(cubin):
-    """{mangled name: most threads a block} of the kernels that have a bound. A property is a byte for its format, one for its kind,
-    and two for its value, or for the size of the value that follows."""
-    found = {}
-    for name, contents in sections_of(cubin):
-        at = 0
-        while name.startswith(PROPERTIES) and at < len(contents):
-            layout, kind, value = struct.unpack_from("<BBH", contents, at)
-            at += 4
-            if layout == SIZED:
-                if kind == MOST_THREADS:
-                    found[name.removeprefix(PROPERTIES)] = math.prod(struct.unpack_from("<III", contents, at))
-                at += value
+        found.append((elf[begin:elf.index(b"\0", begin)].decode(), b"" if head[1] == RESERVED else elf[head[4]:head[4] + head[5]], head[5]))
     return found
 
 
-def resources_of(directory, command, architecture):
-    """{(mangled name, architecture): "registers stack spill-stores spill-loads shared threads"}."""
-    with tempfile.TemporaryDirectory() as scratch:
-        cubin = pathlib.Path(scratch) / "cubin"
-        said = output_of(command + ["-cubin", "-arch=" + architecture, "-Xptxas=-v", "-o", str(cubin)], cwd=directory)
-        bounds = launch_bounds(cubin.read_bytes())
-    found, name = {}, None
-    for line in said.splitlines():
-        if entry := ENTRY.search(line):
-            name, frame = entry.groups(), None
-        elif name and (sizes := FRAME.search(line)) and frame is None:
-            frame = sizes.groups()
-        elif name and (used := USED.search(line)):
-            shared = SHARED.search(line)
-            found[name] = " ".join([used[1], *frame, shared[1] if shared else "0", str(bounds.get(name[0], NO_BOUND))])
-            name = None
+def cubins_of(compiled):
+    """Yields (number of the architecture, cubin) of an object."""
+    for name, contents, _ in sections_of(compiled):
+        at = 0
+        while name == FAT_BINARY and at < len(contents):
+            magic, _, _, size = struct.unpack_from("<IHHQ", contents, at)
+            if magic != FAT_MAGIC:
+                at += 8  # they are aligned
+                continue
+            at += FAT_HEADER
+            end = at + size
+            while at < end:
+                kind, _, header, size = struct.unpack_from("<HHIQ", contents, at)
+                architecture, = struct.unpack_from("<I", contents, at + 28)
+                cubin = contents[at + header:at + header + size]
+                if kind == IS_CUBIN:
+                    if not cubin.startswith(b"\x7fELF"):
+                        fail("a cubin is compressed; this reads those of nvcc's default for machine code, which are not")
+                    yield architecture, cubin
+                at += header + size
+
+
+def properties_of(contents):
+    """Yields (kind, value) of the properties that have a value of their own size."""
+    at = 0
+    while at < len(contents):
+        layout, kind, size = struct.unpack_from("<BBH", contents, at)
+        at += 4
+        if layout == SIZED:
+            yield kind, contents[at:at + size]
+            at += size
+
+
+def resources_of(cubin, architecture):
+    """{mangled name: "registers stack shared threads"} of a cubin's kernels."""
+    sections = {name: contents for name, contents, _ in sections_of(cubin)}
+    reserved = DRIVERS if architecture >= 90 else 0
+    shared = {name.removeprefix(SHARED): size - reserved for name, _, size in sections_of(cubin) if name.startswith(SHARED)}
+    symbols, names = sections[".symtab"], sections[".strtab"]
+    known = {FRAME: {}, REGISTERS: {}}
+    for kind, value in properties_of(sections[PROPERTIES]):
+        if kind in known:
+            symbol, number = struct.unpack("<II", value)
+            begin, = struct.unpack_from("<I", symbols, 24 * symbol)
+            known[kind][names[begin:names.index(b"\0", begin)].decode()] = number
+    found = {}
+    for section in sections:
+        if not section.startswith(CODE):
+            continue
+        kernel = section.removeprefix(CODE)
+        bounds = [math.prod(struct.unpack("<III", value)) for kind, value in properties_of(sections[f"{PROPERTIES}.{kernel}"]) if kind == MOST_THREADS]
+        found[kernel] = f"{known[REGISTERS][kernel]} {known[FRAME][kernel]} {shared.get(kernel, 0)} {bounds[0] if bounds else NO_BOUND}"
     return found
 
 
 def all_resources(build):
-    work = [(directory, command, architecture) for directory, command, architectures in compilations(build) for architecture in architectures]
-    found = {}
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for part in pool.map(lambda task: resources_of(*task), work):
-            found.update(part)
+    found, compiled_by = {}, ""
+    for compiled, nvcc, architectures in compilations(build):
+        compiled_by = nvcc
+        for number, cubin in cubins_of(compiled.read_bytes()):
+            found.update({(kernel, architectures[number]): sizes for kernel, sizes in resources_of(cubin, number).items()})
     mangled = sorted({name for name, _ in found})
     readable = dict(zip(mangled, output_of(["c++filt"], text="\n".join(mangled)).splitlines()))
     by_kernel = {}
     for (name, architecture), sizes in found.items():
         by_kernel.setdefault(readable[name], {})[architecture] = sizes
-    return by_kernel, compiler_version(work[0][1])
+    return by_kernel, compiler_version(compiled_by)
 
 
 def text_of(by_kernel, version):
     lines = ["# Written by tests/deploy/kernel_resources.py --update.", f"# CUDA {version}",
-             "# kernel, and for each architecture: registers, then bytes of stack, spill stores, spill loads, static shared memory, and the most threads of a block"]
+             "# kernel, and for each architecture: registers, then bytes of stack and of static shared memory, and the most threads of a block"]
     for kernel in sorted(by_kernel):
         lines.append(kernel)
         lines += [f"  {architecture}: {sizes}" for architecture, sizes in sorted(by_kernel[kernel].items())]
@@ -176,7 +198,7 @@ def main():
     built = {architecture for sizes in found.values() for architecture in sizes}
     known = {kernel: {a: sizes for a, sizes in by.items() if a in built} for kernel, by in known.items()}
     if changed := differences(known, found):
-        fail("kernels use other resources than before (registers, bytes of stack, spill stores, spill loads, shared memory, threads of a block):\n"
+        fail("kernels use other resources than before (registers, bytes of stack and shared memory, threads of a block):\n"
              + "\n".join(changed) + "\nIf that is intended, repeat it with --update.")
     print(f"kernel_resources: {sum(len(by) for by in found.values())} kernels are as before")
 

@@ -3,7 +3,7 @@ import unittest
 
 import kernel_resources as resources
 
-BEFORE = {"Add(float*)": {"sm_80": "32 0 0 0 0", "sm_90a": "30 0 0 0 128"}}
+BEFORE = {"Add(float*)": {"sm_80": "32 0 0 256", "sm_90a": "30 0 128 256"}}
 
 
 class Differences(unittest.TestCase):
@@ -14,14 +14,14 @@ class Differences(unittest.TestCase):
         self.assertEqual(resources.differences(BEFORE, BEFORE), [])
 
     def test_a_spill_names_kernel_and_architecture(self):
-        after = {"Add(float*)": {"sm_80": "32 8 4 4 0", "sm_90a": "30 0 0 0 128"}}
-        self.assertEqual(resources.differences(BEFORE, after), ["sm_80: Add(float*): 32 0 0 0 0 -> 32 8 4 4 0"])
+        after = {"Add(float*)": {"sm_80": "32 8 0 256", "sm_90a": "30 0 128 256"}}
+        self.assertEqual(resources.differences(BEFORE, after), ["sm_80: Add(float*): 32 0 0 256 -> 32 8 0 256"])
 
     def test_a_new_kernel_and_a_lost_one_differ(self):
-        after = {"Mul(float*)": {"sm_80": "16 0 0 0 0"}}
+        after = {"Mul(float*)": {"sm_80": "16 0 0 256"}}
         self.assertEqual(resources.differences(BEFORE, after),
-                         ["sm_80: Add(float*): 32 0 0 0 0 -> absent", "sm_90a: Add(float*): 30 0 0 0 128 -> absent",
-                          "sm_80: Mul(float*): absent -> 16 0 0 0 0"])
+                         ["sm_80: Add(float*): 32 0 0 256 -> absent", "sm_90a: Add(float*): 30 0 128 256 -> absent",
+                          "sm_80: Mul(float*): absent -> 16 0 0 256"])
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ OPS = [{"name": "matmul_8192", "kind": "matmul", "m": 16, "n": 32, "k": 48}, {"n
        {"name": "layer_norm", "kind": "layer_norm", "tokens": 8, "width": 32}, {"name": "cross_entropy", "kind": "cross_entropy", "tokens": 4, "vocab": 128},
        {"name": "unknown", "kind": "unheard-of"}]
 PLANS = ("tp=2,mbs=1", "pp=2,vpp=2,mbs=1,schedule=interleaved")
-SUITES = ("DeviceSuite", "OpsSuite", "OpsCrossEntropySuite", "OpsEpilogueSuite")  # gpu_test has them too
+SUITES = ("DeviceSuite", "OpsSuite", "OpsAttentionSuite", "OpsCrossEntropySuite", "OpsEpilogueSuite")  # gpu_test has them too
 # Lists and runs these suites and their tests; the fake program handles others.
 GPU_TEST = """#!/bin/sh
 case "$*" in

@@ -2,6 +2,7 @@
 // first.
 #include <vector>
 
+#include "tests/conformance/ops/ops_attention_suite.h"
 #include "tests/conformance/ops/ops_cross_entropy_suite.h"
 #include "tests/conformance/ops/ops_epilogue_suite.h"
 #include "tests/conformance/ops/ops_suite.h"
@@ -15,6 +16,12 @@ std::vector<OpsUnderTest> OpsImplementations() {
   return {GpuF32(), GpuBF16(), GpuBF16WithBf16Gradients()};
 }
 
+// For ops that have no gradients of parameters.
+std::vector<OpsUnderTest> OpsOfActivations() {
+  if (!WhyNoGpu().empty()) return {};
+  return {GpuF32(), GpuBF16()};
+}
+
 TEST(Gpu, IsThere) {
   if (const std::string why = WhyNoGpu(); !why.empty()) GTEST_SKIP() << why;
   EXPECT_GT(cuda::DeviceCount(), 0);
@@ -22,6 +29,9 @@ TEST(Gpu, IsThere) {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OpsSuite);
 INSTANTIATE_TEST_SUITE_P(Gpu, OpsSuite, testing::ValuesIn(OpsImplementations()),
+                         [](const auto& info) { return info.param.name; });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OpsAttentionSuite);
+INSTANTIATE_TEST_SUITE_P(Gpu, OpsAttentionSuite, testing::ValuesIn(OpsOfActivations()),
                          [](const auto& info) { return info.param.name; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OpsCrossEntropySuite);
 INSTANTIATE_TEST_SUITE_P(Gpu, OpsCrossEntropySuite, testing::ValuesIn(OpsImplementations()),

@@ -1,6 +1,7 @@
 #include <array>
 #include <stdexcept>
 
+#include "tests/conformance/ops/ops_attention_suite.h"
 #include "tests/conformance/ops/ops_cross_entropy_suite.h"
 #include "tests/conformance/ops/ops_epilogue_suite.h"
 #include "tests/conformance/ops/ops_gradient_suite.h"
@@ -13,6 +14,8 @@ namespace {
 INSTANTIATE_TEST_SUITE_P(Implementations, OpsSuite,
                          testing::Values(CpuF32(), CpuF32WithBf16Gradients(), CpuF64(), AwaitedCpuF64()),
                          TestName);
+INSTANTIATE_TEST_SUITE_P(Implementations, OpsAttentionSuite,
+                         testing::Values(CpuF32(), CpuF64(), AwaitedCpuF64()), TestName);
 INSTANTIATE_TEST_SUITE_P(Implementations, OpsCrossEntropySuite,
                          testing::Values(CpuF32(), CpuF64(), AwaitedCpuF64()), TestName);
 INSTANTIATE_TEST_SUITE_P(Implementations, OpsEpilogueSuite,

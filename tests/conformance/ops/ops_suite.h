@@ -4,7 +4,6 @@
 #pragma once
 
 #include "tests/conformance/ops/ops_suite_activations.h"
-#include "tests/conformance/ops/ops_suite_attention.h"
 #include "tests/conformance/ops/ops_suite_embeddings.h"
 #include "tests/conformance/ops/ops_suite_linear.h"
 #include "tests/conformance/ops/ops_suite_norms.h"

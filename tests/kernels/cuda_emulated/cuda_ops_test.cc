@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/cuda/device/cuda_device.h"
+#include "tests/conformance/ops/ops_attention_suite.h"
 #include "tests/conformance/ops/ops_cross_entropy_suite.h"
 #include "tests/conformance/ops/ops_epilogue_suite.h"
 #include "tests/conformance/ops/ops_suite.h"
@@ -29,7 +30,7 @@ std::unique_ptr<Ops> CreateOps() { return cuda::CreateCudaOpsWithWorkspace(1 << 
 
 // Runs every launch in two orders.
 std::unique_ptr<Ops> Create(bool epilogues) {
-  cuda_emulator::SetOrder(cuda_emulator::Order::kCompared);
+  cuda_emulator::SetOrder(cuda_emulator::OrderOfTests());
   emulated_cublaslt::Epilogues(epilogues);
   return CreateOps();
 }
@@ -48,6 +49,10 @@ OpsUnderTest WithBf16Gradients() {
 INSTANTIATE_TEST_SUITE_P(Emulated, OpsSuite,
                          testing::Values(Emulated("cuda_fp32", DType::kF32, true),
                                          Emulated("cuda_bf16", DType::kBF16, true), WithBf16Gradients()),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Emulated, OpsAttentionSuite,
+                         testing::Values(Emulated("cuda_fp32", DType::kF32, true),
+                                         Emulated("cuda_bf16", DType::kBF16, true)),
                          [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Emulated, OpsCrossEntropySuite,
                          testing::Values(Emulated("cuda_fp32", DType::kF32, true),

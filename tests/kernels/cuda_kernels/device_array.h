@@ -113,7 +113,7 @@ void ExpectRounded(const Values& got, const Values& want, double tolerance, cons
 class KernelTest : public testing::Test {
  protected:
 #if defined(AUTOCFG_CUDA_EMULATED)
-  void SetUp() override { cuda_emulator::SetOrder(cuda_emulator::Order::kCompared); }
+  void SetUp() override { cuda_emulator::SetOrder(cuda_emulator::OrderOfTests()); }
   void TearDown() override { cuda_emulator::SetOrder(cuda_emulator::Order::kForward); }
   // From now on, the emulator draws the order of threads from the seed.
   static void Shuffle(std::uint64_t seed) { cuda_emulator::SetOrder(cuda_emulator::Order::kShuffled, seed); }

@@ -2,6 +2,8 @@
 // its time.
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <random>
@@ -45,6 +47,11 @@ struct PlanningProblem {
     return CostModel({model, workload, LocalRanks(ranks)}, std::make_shared<const NominalTimes>());
   }
 };
+
+// The number of random problems of a test: `few`, or where AUTOCFG_ALL_PROBLEMS is set (planning_reference_slow_test) `all`.
+std::uint32_t Problems(std::uint32_t few, std::uint32_t all) {
+  return std::getenv("AUTOCFG_ALL_PROBLEMS") == nullptr ? few : all;
+}
 
 // Makes each value of a derived option a plan of its own, unless some are named.
 void NameDerived(AxisValues& values) {
@@ -142,7 +149,8 @@ PlanningAnswer ReferenceAnswer(const PlanningProblem& problem, std::int64_t aren
 
 TEST(Planning, AnswersAsAReferenceWithoutShortcuts) {
   std::int64_t fit = 0, too_large = 0;
-  for (std::uint32_t seed = 1; seed <= 16; ++seed) {
+  const std::uint32_t problems = Problems(5, 16);
+  for (std::uint32_t seed = 1; seed <= problems; ++seed) {
     SCOPED_TRACE(seed);
     const PlanningProblem problem = RandomPlanning(seed);
     std::vector<std::int64_t> arenas;
@@ -174,8 +182,8 @@ TEST(Planning, AnswersAsAReferenceWithoutShortcuts) {
       EXPECT_NEAR(alone_s, costs.Estimate(plan).step_time_s, 1e-12 * alone_s) << PlanText(plan);
     }
   }
-  EXPECT_GT(fit, 10'000);
-  EXPECT_GT(too_large, 10'000);
+  EXPECT_GT(fit, 600 * problems);
+  EXPECT_GT(too_large, 600 * problems);
 }
 
 // The front of time against memory, of all plans that are timed.
@@ -198,7 +206,7 @@ std::size_t TimedCount(const FeasiblePlans& found) {
 TEST(Planning, AnswersAreThoseOfTheTimesOfAllPlans) {
   std::size_t plans = 0, timed_plans = 0;
   int effects = 0;
-  for (std::uint32_t seed = 1; seed <= 24; ++seed) {
+  for (std::uint32_t seed = 1; seed <= Problems(8, 24); ++seed) {
     SCOPED_TRACE(seed);
     const PlanningProblem problem = RandomPlanning(seed);
     const bool hides = seed % 2 == 0;
@@ -290,7 +298,8 @@ ParallelPlan WithoutDerived(ParallelPlan plan, const AxisValues& named) {
 void CompareWithAllValues(bool depth_alone) {
   int recomputed = 0, parts = 0, of_front = 0;
   std::map<std::string, int> differs;  // by derived option: from its default
-  for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+  const auto problems = static_cast<int>(Problems(12, 40));
+  for (std::uint32_t seed = 1; seed <= static_cast<std::uint32_t>(problems); ++seed) {
     SCOPED_TRACE(seed);
     const PlanningProblem named = RandomPlanning(seed);
     PlanningProblem problem = named;
@@ -364,12 +373,12 @@ void CompareWithAllValues(bool depth_alone) {
       of_front += static_cast<int>(point.index);
     }
   }
-  EXPECT_GT(recomputed, 200);
-  EXPECT_GT(parts, 200);
-  EXPECT_GT(of_front, 50);
+  EXPECT_GT(recomputed, 5 * problems);
+  EXPECT_GT(parts, 5 * problems);
+  EXPECT_GT(of_front, problems);
   if (depth_alone) return;
   EXPECT_EQ(differs.size(), 4u);
-  for (const auto& [option, count] : differs) EXPECT_GT(count, 50) << option;
+  for (const auto& [option, count] : differs) EXPECT_GT(count, problems) << option;
 }
 
 TEST(DerivedOptions, AreAsGoodAsAllValues) { CompareWithAllValues(/*depth_alone=*/false); }

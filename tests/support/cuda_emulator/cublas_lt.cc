@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/support/cuda_emulator/cublasLt.h"
 #include "tests/support/cuda_emulator/cuda_bf16.h"
@@ -53,6 +54,9 @@ constexpr std::array<Algorithm, 5> kAlgorithms = {{{4, CUBLASLT_REDUCTION_SCHEME
                                                    {2, CUBLASLT_REDUCTION_SCHEME_NONE},
                                                    {3, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}}};
 
+// The algorithm with a workspace takes this much, or all there is if that is less.
+constexpr std::size_t kWorkspaceBytes = std::size_t{256} << 10;
+
 // Rounds a partial sum to the type in which the algorithm stores it. The product that is not split has one.
 float Stored(float partial, int algorithm, cudaDataType_t result) {
   const bool in_result_type = algorithm == 4 || algorithm == 5;
@@ -82,11 +86,26 @@ cublasStatus_t Support(const cublasLtMatmulDescOpaque_t& op, const cublasLtMatri
   return epilogues_supported ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-// Returns element (row, column) of op(x), with x column-major.
-float At(const void* data, const cublasLtMatrixLayoutOpaque_t& layout, cublasOperation_t op, std::int64_t row,
-         std::int64_t column) {
-  if (op == CUBLAS_OP_T) std::swap(row, column);
-  return Read(data, layout.type, row + column * layout.ld);
+// Returns op(x) of rows x columns, with x column-major, as floats, column-major.
+std::vector<float> Operand(const void* data, const cublasLtMatrixLayoutOpaque_t& layout, cublasOperation_t op,
+                           std::int64_t rows, std::int64_t columns) {
+  const bool transposed = op == CUBLAS_OP_T;
+  std::vector<float> elements(static_cast<std::size_t>(rows * columns));
+  for (std::int64_t column = 0, i = 0; column < columns; ++column) {
+    for (std::int64_t row = 0; row < rows; ++row, ++i) {
+      const std::int64_t at = transposed ? column + row * layout.ld : row + column * layout.ld;
+      elements[static_cast<std::size_t>(i)] = Read(data, layout.type, at);
+    }
+  }
+  return elements;
+}
+
+// Adds a * b to the sums of a's rows: a has a row for each sum and `k` columns. Each sum adds in the order of the columns.
+void AddProducts(const float* a, const float* b, std::int64_t k, std::vector<float>& sums) {
+  const std::size_t m = sums.size();
+  for (std::int64_t l = 0; l < k; ++l, a += m) {
+    for (std::size_t i = 0; i < m; ++i) sums[i] += a[i] * b[l];
+  }
 }
 
 }  // namespace
@@ -199,8 +218,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     const bool allowed =
         reduction == CUBLASLT_REDUCTION_SCHEME_NONE || (reduction & preference->reduction_mask) != 0;
     if (!allowed || *count == most) continue;
-    found[*count] = {
-        {id}, id == 3 ? static_cast<std::size_t>(preference->workspace_bytes) : 0, CUBLAS_STATUS_SUCCESS};
+    found[*count] = {{id},
+                     id == 3 ? std::min<std::size_t>(preference->workspace_bytes, kWorkspaceBytes) : 0,
+                     CUBLAS_STATUS_SUCCESS};
     ++*count;
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -240,16 +260,19 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* desc
     if (IsSlow(id)) std::this_thread::sleep_for(std::chrono::milliseconds(3));
     // An algorithm overwrites the workspace that it requires.
     if (workspace_bytes > 0) std::memset(workspace, 0xff, workspace_bytes);
+    const std::vector<float> left = Operand(a, a_matrix, op.transpose_a, m, k),
+                             right = Operand(b, b_matrix, op.transpose_b, k, n);
+    const std::int64_t split = SplitsK(id) ? k / 2 : k;
+    std::vector<float> first(static_cast<std::size_t>(m)), second(first);
     for (std::int64_t j = 0; j < n; ++j) {
+      std::fill(first.begin(), first.end(), 0.0f);
+      std::fill(second.begin(), second.end(), 0.0f);
+      AddProducts(left.data(), right.data() + j * k, split, first);
+      AddProducts(left.data() + split * m, right.data() + j * k + split, k - split, second);
       for (std::int64_t i = 0; i < m; ++i) {
-        const auto part = [&](std::int64_t from, std::int64_t to) {
-          float sum = 0;
-          for (std::int64_t l = from; l < to; ++l)
-            sum += At(a, a_matrix, op.transpose_a, i, l) * At(b, b_matrix, op.transpose_b, l, j);
-          return Stored(sum, id, d_matrix.type);
-        };
-        const std::int64_t split = SplitsK(id) ? k / 2 : k;
-        const float sum = split < k ? part(0, split) + part(split, k) : part(0, k);
+        const auto row = static_cast<std::size_t>(i);
+        float sum = Stored(first[row], id, d_matrix.type);
+        if (split < k) sum += Stored(second[row], id, d_matrix.type);
         float value = scale * sum;
         if (old != 0) value += old * Read(c, c_matrix.type, i + j * c_matrix.ld);
         if ((op.epilogue & 4) != 0) value += Read(op.bias, d_matrix.type, i);
@@ -265,7 +288,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* desc
     if (op.epilogue == CUBLASLT_EPILOGUE_BGRADA) {
       for (std::int64_t i = 0; i < m; ++i) {
         float sum = 0;
-        for (std::int64_t l = 0; l < k; ++l) sum += At(a, a_matrix, op.transpose_a, i, l);
+        for (std::int64_t l = 0; l < k; ++l) sum += left[static_cast<std::size_t>(i + l * m)];
         Write(op.bias, d_matrix.type, i, sum);
       }
     }

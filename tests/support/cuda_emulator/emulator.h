@@ -23,6 +23,9 @@ enum class Order {
 
 void SetOrder(Order order, std::uint64_t seed = 0);
 
+// kCompared. kForward where AUTOCFG_EMULATED_DRAIN is set: then the tests run for the order of streams, after a run that compared.
+Order OrderOfTests();
+
 struct Geometry {
   dim3 grid, block;
   std::size_t shared_bytes = 0;

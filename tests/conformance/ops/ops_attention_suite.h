@@ -1,4 +1,5 @@
-// OpsSuite: causal attention, fused and unfused, with its gradients.
+// Causal attention, fused and unfused, with its gradients, for every Ops that computes. It has no parameters, so that it is not run again
+// for the types of their gradients. Extends OpsSuite; include in the same test file and instantiate OpsAttentionSuite.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 #include "tests/conformance/ops/ops_reference.h"
 
 namespace autocfg {
+
+class OpsAttentionSuite : public OpsSuite {};
 
 constexpr std::array<reference::AttentionSizes, 26> kAttentionSizes{{{1, 1, 1, 1, 1},
                                                                      {2, 5, 2, 3, 2},
@@ -54,7 +57,7 @@ inline AttentionForm FormOf(const reference::AttentionSizes& z) {
   return {z.heads, z.kv_heads, z.scale, z.alibi_heads, z.first_head, z.softcap, z.window};
 }
 
-TEST_P(OpsSuite, Attention) {
+TEST_P(OpsAttentionSuite, Attention) {
   for (const reference::AttentionSizes& z : kAttentionSizes) {
     for (double magnitude : {1.0, 20.0}) {
       const Values qkv = Random(z.Tokens() * z.Row(), 1, -magnitude, magnitude);
@@ -82,7 +85,7 @@ TEST_P(OpsSuite, Attention) {
   }
 }
 
-TEST_P(OpsSuite, UnfusedAttention) {
+TEST_P(OpsAttentionSuite, UnfusedAttention) {
   for (const reference::AttentionSizes& z : kAttentionSizes) {
     for (double magnitude : {1.0, 20.0}) {
       const Values qkv = Random(z.Tokens() * z.Row(), 1, -magnitude, magnitude);
@@ -114,7 +117,7 @@ TEST_P(OpsSuite, UnfusedAttention) {
   }
 }
 
-TEST_P(OpsSuite, UnfusedAttentionEqualsFused) {
+TEST_P(OpsAttentionSuite, UnfusedAttentionEqualsFused) {
   const double tolerance = dev_.type == DType::kF64 ? 1e-12 : 4 * GetParam().tolerance;
   const double rounding = NarrowRounding(dev_.type);
   for (const reference::AttentionSizes& z : kAttentionSizes) {
@@ -137,7 +140,7 @@ TEST_P(OpsSuite, UnfusedAttentionEqualsFused) {
   }
 }
 
-TEST_P(OpsSuite, AttentionIgnoresLaterTokens) {
+TEST_P(OpsAttentionSuite, AttentionIgnoresLaterTokens) {
   const reference::AttentionSizes z{1, 140, 2, 6, 1};
   const Values qkv = Random(z.Tokens() * z.Row(), 1);
   Values changed = qkv;
