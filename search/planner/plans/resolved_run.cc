@@ -37,6 +37,7 @@ void ResolvedRun::LayerGroup::Clear() {
   for (auto& by_scattering : modes) {
     for (Reused<Mode>& known : by_scattering) known.Clear();
   }
+  mode_of = {};
   splits.Clear();
   for (std::vector<AutoSplit*>& by_layers : by_depth) by_layers.clear();
   least_that_fits = 0;
@@ -44,7 +45,12 @@ void ResolvedRun::LayerGroup::Clear() {
 
 void ResolvedRun::StatesGroup::Clear() {
   for (auto& by_scattering : fixed) {
-    for (std::vector<RankBytes>& bytes : by_scattering) bytes.clear();
+    for (auto& by_place : by_scattering) {
+      for (std::vector<std::int64_t>& bytes : by_place) bytes.clear();
+    }
+  }
+  for (auto& by_scattering : even) {
+    for (std::vector<std::int64_t>& bytes : by_scattering) bytes.clear();
   }
 }
 
@@ -248,7 +254,7 @@ std::int64_t ResolvedRun::Arena(std::size_t i) {
     }
   };
   const std::vector<RankBytes>* ranks = &made;
-  std::int64_t recomputed = 0;
+  std::int64_t worst = 0;
   if (plan_.split == SplitMode::kEven) {
     std::vector<RankLoad>& loads = even_[overlaps];
     if (loads.empty()) {
@@ -257,10 +263,17 @@ std::int64_t ResolvedRun::Arena(std::size_t i) {
     }
     std::vector<RankBytes>& even = ModeOf(value).even;
     if (even.empty()) add(loads, even);
+    std::vector<std::int64_t>& fixed = Of(states_->even);
+    if (fixed.empty()) {
+      for (const RankBytes& rank : even) fixed.push_back(FixedBytes(rank.place, rank.layers));
+    }
     value.SetIn(plan_);
-    recomputed = FullyRecomputedLayers(plan_, costs_.model().layers / StageCount(plan_));
-    ranks = &even;
-  } else if (auto_) {
+    const std::int64_t recomputed = FullyRecomputedLayers(plan_, costs_.model().layers / StageCount(plan_));
+    for (std::size_t rank = 0; rank < even.size(); ++rank)
+      worst = std::max(worst, fixed[rank] + even[rank].bytes - recomputed * even[rank].saved);
+    return worst;
+  }
+  if (auto_) {
     AutoSplit& split = SplitOf(i);
     if (split.loads[overlaps].empty()) split.loads[overlaps] = LoadsOf(At(i));
     std::vector<RankBytes>& op_bytes = Of(split.op_bytes);
@@ -269,10 +282,8 @@ std::int64_t ResolvedRun::Arena(std::size_t i) {
   } else {
     add(LoadsOf(At(i)), made);
   }
-  std::int64_t worst = 0;
-  for (const RankBytes& rank : *ranks) {
-    worst = std::max(worst, FixedBytes(rank.place, rank.layers) + rank.bytes - recomputed * rank.saved);
-  }
+  for (const RankBytes& rank : *ranks)
+    worst = std::max(worst, FixedBytes(rank.place, rank.layers) + rank.bytes);
   return worst;
 }
 
@@ -281,15 +292,9 @@ std::vector<RankLoad> ResolvedRun::LoadsOf(const ParallelPlan& plan) {
 }
 
 ResolvedRun::LayerGroup::Mode& ResolvedRun::ModeOf(const SearchSpace::RecomputeValue& value) {
-  Reused<LayerGroup::Mode>& modes = Of(layer_->modes);
-  LayerGroup::Mode* known = modes.Find([&](const LayerGroup::Mode& mode) {
-    return mode.recompute == value.mode && (value.mode != Recompute::kSelective || mode.parts == value.parts);
-  });
-  if (known != nullptr) return *known;
-  LayerGroup::Mode& mode = modes.Add();
-  mode.recompute = value.mode;
-  mode.parts = value.parts;
-  return mode;
+  LayerGroup::Mode*& mode = Of(layer_->mode_of)[ModeIndex(value)];
+  if (mode == nullptr) mode = &Of(layer_->modes).Add();
+  return *mode;
 }
 
 const PlanMemory& ResolvedRun::MemoryOf(const SearchSpace::RecomputeValue& value) {
@@ -302,21 +307,21 @@ const PlanMemory& ResolvedRun::MemoryOf(const SearchSpace::RecomputeValue& value
 }
 
 std::int64_t ResolvedRun::FixedBytes(RankPlace place, std::int64_t layers) {
-  const auto is_of = [&](const auto& known) {
-    return known.place.first == place.first && known.place.last == place.last && known.layers == layers;
-  };
-  std::vector<RankBytes>& fixed = Of(states_->fixed);
-  if (const auto known = std::find_if(fixed.begin(), fixed.end(), is_of); known != fixed.end())
-    return known->bytes;
+  std::vector<std::int64_t>& by_layers = Of(states_->fixed)[(place.first ? 1U : 0U) + (place.last ? 2U : 0U)];
+  const auto at = static_cast<std::size_t>(layers);
+  if (by_layers.size() <= at) by_layers.resize(at + 1, kUnknown);
+  if (by_layers[at] != kUnknown) return by_layers[at];
   const PlanMemory& memory =
       *Of(layer_->modes).Find([](const LayerGroup::Mode& mode) { return mode.memory.has_value(); })->memory;
   const std::int64_t shards = StateShards(plan_);
-  auto units = std::find_if(units_.begin(), units_.end(),
-                            [&](const KnownUnits& known) { return known.shards == shards && is_of(known); });
+  auto units = std::find_if(units_.begin(), units_.end(), [&](const KnownUnits& known) {
+    return known.shards == shards && known.place.first == place.first && known.place.last == place.last &&
+           known.layers == layers;
+  });
   const RankLoad empty{.place = place, .layers = layers};
   if (units == units_.end()) units = units_.insert(units, {shards, place, layers, memory.Units(empty)});
-  fixed.push_back({place, layers, memory.Of(empty, units->units).Arena() - memory.OpWorkspace()});
-  return fixed.back().bytes;
+  by_layers[at] = memory.Of(empty, units->units).Arena() - memory.OpWorkspace();
+  return by_layers[at];
 }
 
 void DeeperPlans::Set(const ParallelPlan& least, std::uint32_t kib) {

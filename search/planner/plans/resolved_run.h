@@ -79,6 +79,7 @@ class ResolvedRun {
     std::int64_t bytes = 0;
     std::int64_t saved = 0;  // by each recomputed layer of a stage
   };
+  static constexpr std::int64_t kUnknown = -1;
   // By whether messages overlap and whether they are scattered.
   template <typename T>
   using ByMessages = std::array<std::array<T, 2>, 2>;
@@ -111,17 +112,23 @@ class ResolvedRun {
     ByMessages<std::vector<RankBytes>> op_bytes;  // what ops keep and work in
     void Clear();
   };
+  // Values of recompute whose layers keep the same: none, full with any depth, and each set of parts.
+  static constexpr std::size_t kModes = 2 + LayerParts::kSets;
+  static std::size_t ModeIndex(const SearchSpace::RecomputeValue& value) {
+    if (value.mode == Recompute::kSelective) return 2 + value.parts.Index();
+    return value.mode == Recompute::kFull ? 1 : 0;
+  }
+
   // What plans share that have the same layer options but recompute.
   struct LayerGroup {
     struct Mode {
-      Recompute recompute = Recompute::kNone;
-      LayerParts parts;
       std::optional<PlanMemory> memory;
       std::vector<RankBytes> even;  // what ops keep without full recomputation and work in; of an even split
       void Clear();
     };
     LayerOptions layer;  // without recomputation
     ByMessages<Reused<Mode>> modes;
+    ByMessages<std::array<Mode*, kModes>> mode_of{};  // by ModeIndex; null: not made
     // The splits of plans with split=auto.
     Reused<AutoSplit> splits;
     // By mode, then by layers or the index of the parts; null: not made.
@@ -139,7 +146,9 @@ class ResolvedRun {
   struct StatesGroup {
     StateOptions states;
     bool sequence_parallel = false;
-    ByMessages<std::vector<RankBytes>> fixed;
+    // By whether a rank is the first and whether it is the last, then by its layers; kUnknown: not made.
+    ByMessages<std::array<std::vector<std::int64_t>, 4>> fixed;
+    ByMessages<std::vector<std::int64_t>> even;  // those of the ranks of an even split
     void Clear();
   };
   // The units of ranks, which plans of a mesh share.
