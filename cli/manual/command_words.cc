@@ -49,8 +49,10 @@ std::vector<std::string> PlanWords() {
   std::vector<std::string> words;
   for (const PlanOption& option : PlanOptions()) {
     if (option.choices.empty()) words.push_back(fmt::format("{}=", option.name));
-    for (const std::string_view choice : option.choices)
-      words.push_back(fmt::format("{}={}", option.name, choice));
+    for (const std::string_view choice : option.choices) {
+      const std::size_t fixed = StandsForMany(choice) ? choice.find(':') + 1 : choice.size();
+      words.push_back(fmt::format("{}={}", option.name, choice.substr(0, fixed)));
+    }
   }
   return words;
 }

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "search/plan/layer_part_names.h"
 #include "search/plan/legality.h"
 #include "search/plan/plan_options.h"
 #include "search/plan/rank_mesh.h"
@@ -54,11 +55,7 @@ constexpr bool RecomputesOtherParts(const ParallelPlan& plan, LayerParts has) {
   return plan.recompute == Recompute::kSelective && !has.Names(plan.recompute_parts);
 }
 inline std::string SaysOtherParts(const PlanCase& c, LayerParts has) {
-  std::vector<std::string_view> names;
-  for (std::size_t i = 0; i < kLayerPartNames.size(); ++i) {
-    if (has.Has(static_cast<LayerPart>(i))) names.push_back(kLayerPartNames[i]);
-  }
-  return fmt::format("{} (it recomputes {})", SaysRecompute(c), fmt::join(names, " and "));
+  return fmt::format("{} (it recomputes {})", SaysRecompute(c), fmt::join(NamesOf(has), " and "));
 }
 
 // Their tensor parallelism splits the keys' and values' projections by columns, and needs a whole head of

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "search/plan/layer_part_names.h"
 
 namespace autocfg {
 namespace {
@@ -140,8 +141,8 @@ absl::Status ParseLayerParts(const PlanOption& option, std::string_view value, s
                                fmt::format("{}={} is not supported yet: models with experts are not; use {}",
                                            option.name, base::Printable(value), expected));
     }
-    const auto known = std::find(kLayerPartNames.begin(), kLayerPartNames.end(), name);
-    if (known == kLayerPartNames.end()) {
+    const std::optional<LayerPart> part = FindLayerPart(name);
+    if (!part) {
       const std::vector<std::string> all(kLayerPartNames.begin(), kLayerPartNames.end());
       return base::OptionError(
           absl::StatusCode::kInvalidArgument, "plan", option.name,
@@ -150,9 +151,8 @@ absl::Status ParseLayerParts(const PlanOption& option, std::string_view value, s
                       option.name, base::Printable(value), base::Printable(name), expected,
                       base::DidYouMeanOfListed(name, all)));
     }
-    const auto part = static_cast<LayerPart>(known - kLayerPartNames.begin());
-    if (parts.Has(part)) return NotValid(option, value, fmt::format("a list that names {} once", name));
-    parts.Add(part);
+    if (parts.Has(*part)) return NotValid(option, value, fmt::format("a list that names {} once", name));
+    parts.Add(*part);
   }
   return absl::OkStatus();
 }
@@ -168,6 +168,9 @@ absl::Status ParseRecompute(const PlanOption& option, std::string_view value, Pa
   if (value.starts_with(kSelectiveOf) && value != "selective:NAMES") {
     plan.recompute = Recompute::kSelective;
     return ParseLayerParts(option, value, value.substr(kSelectiveOf.size()), plan.recompute_parts);
+  }
+  if (FindLayerPart(value)) {
+    return NotValid(option, value, fmt::format("selective:{}, with '+' between the names of parts", value));
   }
   std::size_t index = 0;
   if (!value.starts_with(kFullOf) || StandsForMany(value)) return FindChoice(option, value, index);
@@ -520,14 +523,9 @@ std::string RecomputeText(const ParallelPlan& plan) {
   const std::string_view name = kRecomputes[static_cast<std::size_t>(plan.recompute)];
   if (plan.recompute == Recompute::kFull && plan.recompute_layers != 0)
     return fmt::format("{}:{}", name, plan.recompute_layers);
-  const LayerParts parts = plan.recompute_parts;
-  if (plan.recompute != Recompute::kSelective || parts == Defaults().recompute_parts)
+  if (plan.recompute != Recompute::kSelective || plan.recompute_parts == Defaults().recompute_parts)
     return std::string(name);
-  std::vector<std::string_view> names;
-  for (std::size_t i = 0; i < kLayerPartNames.size(); ++i) {
-    if (parts.Has(static_cast<LayerPart>(i))) names.push_back(kLayerPartNames[i]);
-  }
-  return fmt::format("{}:{}", name, fmt::join(names, "+"));
+  return fmt::format("{}:{}", name, LayerPartsText(plan.recompute_parts));
 }
 
 std::string SplitText(const ParallelPlan& plan) {

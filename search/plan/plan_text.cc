@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "search/plan/layer_part_names.h"
 
 namespace autocfg {
 namespace {
@@ -71,6 +72,11 @@ absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text, PlanOptionTabl
     begin = end + 1;
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos) {
+      if (FindLayerPart(part)) {
+        return BadPlan(fmt::format(
+            "'{}' is a part of layers: write recompute=selective:{}, with '+' between the names of parts",
+            part, part));
+      }
       return BadPlan(fmt::format("'{}' {}; write tp=2,pp=1", base::Printable(part.empty() ? text : part),
                                  part.empty() ? "has an empty part" : "is not of the form option=value"));
     }

@@ -78,9 +78,12 @@ absl::StatusOr<AxisValues> ParseAxisValues(const std::vector<std::string>& texts
     std::string axis = text.substr(0, sign);
     const bool bound = text[sign] != '=';
     if (const char next = text[sign + 1]; !bound && (next == '<' || next == '>')) {
+      const std::size_t value = text.find_first_not_of('=', sign + 2);  // "=<=4" has a sign too many
       return BadSpace(fmt::format("'{}' has its signs the wrong way round; write {}{}={}",
                                   base::Printable(text), base::Printable(axis), next,
-                                  base::Printable(std::string_view(text).substr(sign + 2))));
+                                  value == std::string::npos
+                                      ? std::string("4")
+                                      : base::Printable(std::string_view(text).substr(value))));
     }
     if (std::any_of(space.begin(), space.end(), [&](const auto& known) { return known.first == axis; }))
       return BadSpace(fmt::format("{} is named twice; give all its values at once", base::Printable(axis)));

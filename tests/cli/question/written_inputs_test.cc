@@ -44,6 +44,9 @@ TEST(WrittenInputs, BadOptionsAreOneClearLine) {
   refuse("--mtbf-hours", "2w",
          {"--mtbf-hours: invalid value '2w': unknown unit 'w'; write 90, 90s, 10m or 2h"});
   refuse("--space", "tp=>4", {"--space: 'tp=>4' has its signs the wrong way round; write tp>=4"});
+  refuse("--space", "tp=<=4", {"--space: 'tp=<=4' has its signs the wrong way round; write tp<=4"});
+  refuse("--space", "recompute=selective:mlp,norm",
+         {"--space: recompute=norm is not valid; it must be selective:norm, with '+' between the names"});
   refuse("--space", "tp>8", {"--space: tp>8 holds no value; tp takes 1, 2, 4, 8 here"});
   refuse("--space", "mbs=4-1", {"--space: mbs=4-1 holds no value; write the smaller number first"});
   refuse("--space", "mbs=1-x", {"--space: mbs=1-x is not a range of whole numbers; write mbs=1-4"});

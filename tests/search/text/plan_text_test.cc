@@ -114,6 +114,9 @@ TEST(PlanText, Refused) {
   EXPECT_THAT(message("split=4+"), HasSubstr("split=4+"));
   EXPECT_THAT(message("split=4+0"), HasSubstr("split=4+0"));
   EXPECT_THAT(message("split="), HasSubstr("split"));
+  EXPECT_THAT(message("recompute=selective:mlp,norm"),
+              HasSubstr("'norm' is a part of layers: write recompute=selective:norm, with '+' between"));
+  EXPECT_THAT(message("recompute=norm"), HasSubstr("recompute=norm is not valid; it must be selective:norm"));
   EXPECT_THAT(message("recompute=full:"), HasSubstr("full:K"));
   EXPECT_THAT(message("recompute=full:0"), HasSubstr("full:K"));
   EXPECT_THAT(message("recompute=most"), HasSubstr("one of none, selective, selective:NAMES, full, full:K"));
