@@ -90,9 +90,13 @@ progress() {
   fi
 }
 
-# Checkouts in other directories share what the compiler cache has.
+# Checkouts in other directories share what the compiler cache has. With debug information they do so only where it is for the reports
+# of sanitizers, which name files relative to the build directory: a debugger needs the directory.
 CCACHE_BASEDIR=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export CCACHE_BASEDIR CCACHE_DEPEND=1
+case "$build_dir" in
+  *-asan-ubsan | *-tsan) export CCACHE_NOHASHDIR=1 ;;
+esac
 
 # Ninja marks the lines of steps; the others are the compilers' and its own.
 status=1  # unless ninja ends by itself
