@@ -1,5 +1,6 @@
-// Causal attention, fused and unfused, with its gradients, for every Ops that computes. It has no parameters, so that it is not run again
-// for the types of their gradients. Extends OpsSuite; include in the same test file and instantiate OpsAttentionSuite.
+// Causal attention, fused and unfused, with its gradients, for every Ops that computes. It has no parameters,
+// so that it is not run again for the types of their gradients. Extends OpsSuite; include in the same test
+// file and instantiate OpsAttentionSuite.
 #pragma once
 
 #include <algorithm>

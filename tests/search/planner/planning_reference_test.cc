@@ -48,7 +48,8 @@ struct PlanningProblem {
   }
 };
 
-// The number of random problems of a test: `few`, or where AUTOCFG_ALL_PROBLEMS is set (planning_reference_slow_test) `all`.
+// The number of random problems of a test: `few`, or `all` where AUTOCFG_ALL_PROBLEMS is set, as
+// planning_reference_slow_test does.
 std::uint32_t Problems(std::uint32_t few, std::uint32_t all) {
   return std::getenv("AUTOCFG_ALL_PROBLEMS") == nullptr ? few : all;
 }

@@ -100,7 +100,8 @@ std::vector<float> Operand(const void* data, const cublasLtMatrixLayoutOpaque_t&
   return elements;
 }
 
-// Adds a * b to the sums of a's rows: a has a row for each sum and `k` columns. Each sum adds in the order of the columns.
+// Adds a * b to the sums of a's rows: a has a row for each sum and `k` columns. Each sum adds in the order of
+// the columns.
 void AddProducts(const float* a, const float* b, std::int64_t k, std::vector<float>& sums) {
   const std::size_t m = sums.size();
   for (std::int64_t l = 0; l < k; ++l, a += m) {

@@ -23,7 +23,8 @@ enum class Order {
 
 void SetOrder(Order order, std::uint64_t seed = 0);
 
-// kCompared. kForward where AUTOCFG_EMULATED_DRAIN is set: then the tests run for the order of streams, after a run that compared.
+// kCompared. kForward where AUTOCFG_EMULATED_DRAIN is set: then the tests run for the order of streams, after
+// a run that compared.
 Order OrderOfTests();
 
 struct Geometry {
