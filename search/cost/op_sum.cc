@@ -1,6 +1,5 @@
 #include "search/cost/op_sum.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -47,13 +46,13 @@ OpSum SumOps(const ParallelPlan& plan, const std::vector<OpDesc>& ops, const Sec
 }
 
 OverlapTime TimeOfChunks(const ChunkedProduct& chunked, const SecondsOfOp& seconds, double contention) {
-  double alone_s = 0, computed_s = 0, reduced_s = 0;
+  Lanes lanes(contention);
   for (std::size_t i = 0; i < chunked.reductions.size(); ++i) {
-    alone_s += chunked.products_s[i];
-    computed_s += SecondsBeside(chunked.products_s[i], reduced_s - computed_s, contention);
-    reduced_s = std::max(reduced_s, computed_s) + seconds(chunked.reductions[i]);
+    lanes.Compute(chunked.products_s[i]);
+    lanes.Issue(seconds(chunked.reductions[i]));
   }
-  return {std::max(computed_s, reduced_s) - alone_s, std::max(0.0, reduced_s - computed_s)};
+  lanes.WaitForAll();
+  return lanes.Added();
 }
 
 }  // namespace autocfg

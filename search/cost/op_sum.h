@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "search/cost/unit_overlap.h"
+#include "search/cost/timing/lanes.h"
 #include "search/ops/op_desc.h"
 #include "search/plan/parallel_plan.h"
 

@@ -3,28 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
 
 namespace autocfg {
 
-double SecondsBeside(double compute_s, double hidden_s, double contention) {
-  const double lost_s = contention * std::max(0.0, hidden_s);
-  // Either the collectives end first, or the compute runs beside them to its end.
-  return compute_s + lost_s >= hidden_s ? compute_s + lost_s : compute_s / (1 - contention);
-}
-
 OverlapTime TimeOfStream(const std::vector<UnitSeconds>& blocks, UnitOverlap overlap) {
-  double now_s = 0;   // end of the computes
-  double lane_s = 0;  // end of the collectives
-  double waited_s = 0;
-  const auto wait_until = [&](double end_s) {
-    waited_s += std::max(0.0, end_s - now_s);
-    now_s = std::max(now_s, end_s);
-  };
+  Lanes lanes(overlap.contention);
   std::size_t next = 0;
   const auto gather = [&] {
     while (next < blocks.size() && blocks[next].gather_s == 0) ++next;
-    if (next < blocks.size()) lane_s = std::max(now_s, lane_s) + blocks[next++].gather_s;
-    return lane_s;
+    return next < blocks.size() ? lanes.Issue(blocks[next++].gather_s) : 0;
   };
   double gathered_s = overlap.gathers ? gather() : 0;
   constexpr std::size_t kOwnBuffer = 2, kBuffers = 3;
@@ -37,8 +25,8 @@ OverlapTime TimeOfStream(const std::vector<UnitSeconds>& blocks, UnitOverlap ove
   std::array<Reduction, kBuffers> pending{};
   std::size_t pending_count = 0;
   const auto complete = [&](const Reduction& reduction) {
-    wait_until(reduction.end_s);
-    now_s += reduction.add_s;
+    lanes.WaitFor(reduction.end_s);
+    lanes.Compute(reduction.add_s);
   };
   const auto finish = [&](std::size_t buffer) {
     std::size_t left = 0;
@@ -59,37 +47,41 @@ OverlapTime TimeOfStream(const std::vector<UnitSeconds>& blocks, UnitOverlap ove
     const UnitSeconds& block = blocks[i];
     if (block.gather_s > 0) {
       if (!overlap.gathers) gathered_s = gather();
-      wait_until(gathered_s);
+      lanes.WaitFor(gathered_s);
       if (overlap.gathers) gathered_s = gather();
     }
     if (block.reduce_s > 0) finish(buffer_of(i));
-    now_s += SecondsBeside(block.compute_s, lane_s - now_s, overlap.contention);
+    lanes.Compute(block.compute_s);
     if (block.reduce_s == 0) continue;
-    lane_s = std::max(now_s, lane_s) + block.reduce_s;
-    pending[pending_count++] = {buffer_of(i), lane_s, block.add_s};
+    pending[pending_count++] = {buffer_of(i), lanes.Issue(block.reduce_s), block.add_s};
     if (!overlap.reduces) finish_all();
   }
   finish_all();
-  return {now_s, waited_s};
+  return lanes.Time();
 }
 
 OverlapTime TimeAfterComputes(double earlier_s, const std::vector<UnitSeconds>& blocks, double contention) {
-  double alone_s = 0, computed_s = 0, reduced_s = earlier_s;
+  Lanes lanes(contention);
+  lanes.Issue(earlier_s);
   for (const UnitSeconds& block : blocks) {
-    alone_s += block.compute_s;
-    computed_s += SecondsBeside(block.compute_s, reduced_s - computed_s, contention);
-    if (block.reduce_s > 0) reduced_s = std::max(reduced_s, computed_s) + block.reduce_s;
+    lanes.Compute(block.compute_s);
+    if (block.reduce_s > 0) lanes.Issue(block.reduce_s);
   }
-  return {std::max(computed_s, reduced_s) - alone_s, std::max(0.0, reduced_s - computed_s)};
+  lanes.WaitForAll();
+  return lanes.Added();
 }
 
 OverlapTime TimeOfGathers(const std::vector<GatheredUnit>& units, double contention) {
-  double gathered_s = 0, wait_s = 0;
-  for (const GatheredUnit& unit : units) {
-    gathered_s += unit.gather_s;
-    wait_s = std::max(wait_s, gathered_s - unit.needed_s);
+  Lanes lanes(contention);
+  std::vector<std::pair<double, double>> reads;  // when computes alone reach it, and when it is gathered
+  for (const GatheredUnit& unit : units) reads.emplace_back(unit.needed_s, lanes.Issue(unit.gather_s));
+  std::ranges::sort(reads);
+  double computed_s = 0;
+  for (const auto& [needed_s, gathered_s] : reads) {
+    lanes.Compute(needed_s - std::exchange(computed_s, needed_s));
+    lanes.WaitFor(gathered_s);
   }
-  return {wait_s + contention * (gathered_s - wait_s), wait_s};
+  return lanes.Added();
 }
 
 }  // namespace autocfg

@@ -1,8 +1,10 @@
-// Seconds of computes whose units are gathered and reduced meanwhile (docs/engine.md, "Units"). Collectives
-// of units run one after the other, beside the computes. Plain values; pure functions, thread-safe.
+// The order in which computes issue the collectives of their units and wait for them (docs/engine.md,
+// "Units"), on the lanes of timing/lanes.h. Plain values; pure functions, thread-safe.
 #pragma once
 
 #include <vector>
+
+#include "search/cost/timing/lanes.h"
 
 namespace autocfg {
 
@@ -19,17 +21,6 @@ struct UnitOverlap {
   bool gathers = false;  // one unit ahead
   bool reduces = false;  // until a buffer of two is needed again
   double contention = 0;
-};
-
-// Returns the seconds of a compute whose first `hidden_s`, at most, run beside collectives. They take
-// `contention` of that time from it, a share from 0 to 1 (DeviceEfficiency::overlap_contention).
-double SecondsBeside(double compute_s, double hidden_s, double contention);
-
-// A time in which collectives run beside computes, and for how much of it nothing but collectives runs: the
-// rank waits for them. What else they take is hidden.
-struct OverlapTime {
-  double seconds = 0;
-  double waited_s = 0;
 };
 
 // Returns the seconds of an action of these blocks, whose units pass through two buffers in turn, but for
@@ -49,8 +40,7 @@ struct GatheredUnit {
   double needed_s = 0;  // how long after the start of the first forward it is read
 };
 
-// Returns how much later than the gathers the first forward must start, so that it never waits for one of
-// them, plus what those that run after that take from the forwards. They run in this order.
+// Returns what the gathers, in this order, add to the forwards: those wait for each unit before they read it.
 OverlapTime TimeOfGathers(const std::vector<GatheredUnit>& units, double contention = 0);
 
 }  // namespace autocfg
