@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "search/plan/placement.h"
 #include "search/shapes/token_chunks.h"
 
 namespace autocfg {

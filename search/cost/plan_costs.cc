@@ -20,6 +20,7 @@
 #include "search/cost/rank_unit_costs.h"
 #include "search/cost/unit_overlap.h"
 #include "search/plan/model_stages.h"
+#include "search/plan/placement.h"
 #include "search/schedule/action_kinds.h"
 #include "search/shapes/local_dims.h"
 

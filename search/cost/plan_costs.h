@@ -19,6 +19,7 @@
 #include "search/cost/shape_corrections.h"
 #include "search/cost/stage_costs.h"
 #include "search/cost/timing/pipeline_costs.h"
+#include "search/plan/placement.h"
 #include "search/plan/run.h"
 #include "search/schedule/action.h"
 

@@ -5,6 +5,7 @@
 
 #include "search/cost/unit_overlap.h"
 #include "search/plan/model_stages.h"
+#include "search/plan/placement.h"
 
 namespace autocfg {
 

@@ -6,6 +6,7 @@
 #include "search/blocks/layer.h"
 #include "search/ops/hosted_time.h"
 #include "search/plan/model_stages.h"
+#include "search/plan/placement.h"
 
 namespace autocfg {
 

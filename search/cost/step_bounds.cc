@@ -5,6 +5,7 @@
 
 #include "search/cost/rank_unit_costs.h"
 #include "search/plan/model_stages.h"
+#include "search/plan/placement.h"
 
 namespace autocfg {
 

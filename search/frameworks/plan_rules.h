@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "search/plan/layer_part_names.h"
+#include "search/plan/layer_parts/layer_part_names.h"
 #include "search/plan/legality.h"
 #include "search/plan/plan_options.h"
 #include "search/plan/rank_mesh.h"

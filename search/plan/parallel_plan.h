@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "search/plan/layer_parts.h"
+#include "search/plan/layer_parts/layer_parts.h"
 #include "search/plan/mesh.h"
 
 namespace autocfg {
@@ -130,19 +130,13 @@ constexpr bool RecomputesInputs(const LayerOptions& layer) {
 constexpr bool SplitsSequence(const ParallelPlan& plan) {
   return plan.sequence_parallel && SplitsLayers(plan);
 }
-// The ranks that share the states of one replica: 1 if each rank keeps all of its states.
+// The ranks that share the states of one replica: 1 if each rank keeps all of its states. placement.h says
+// which states are shared.
 constexpr std::int64_t StateShards(const ParallelPlan& plan) {
   if (plan.zero_stage == 0) return 1;
   return plan.dp_shard == 0 ? BatchRanks(plan) : plan.dp_shard;
 }
 constexpr bool ShardsStates(const ParallelPlan& plan) { return StateShards(plan) > 1; }
-// Of every unit but the norms (docs/engine.md, "Units"), a rank keeps only its part.
-constexpr bool ShardsGradients(const ParallelPlan& plan) {
-  return plan.zero_stage >= 2 && ShardsStates(plan);
-}
-constexpr bool ShardsParameters(const ParallelPlan& plan) {
-  return plan.zero_stage >= 3 && ShardsStates(plan);
-}
 // Whether the backward of a microbatch follows its own forward, so that the output layer is still gathered.
 constexpr bool KeepsGatheredHead(const ParallelPlan& plan) { return plan.schedule != Schedule::kGPipe; }
 // The groups of ranks that hold the same states, which they sum gradients over.

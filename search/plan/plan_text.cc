@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "search/plan/layer_part_names.h"
+#include "search/plan/layer_parts/layer_part_names.h"
 
 namespace autocfg {
 namespace {

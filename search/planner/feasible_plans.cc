@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "search/plan/placement.h"
 #include "search/plan/plan_options.h"
 #include "search/planner/plans/resolved_run.h"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "search/plan/layer_parts.h"
+#include "search/plan/layer_parts/layer_parts.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/plan_options.h"
 

@@ -5,6 +5,7 @@
 
 #include "kernels/ops.h"
 #include "search/ops/memory_sizes.h"
+#include "search/plan/placement.h"
 #include "search/schedule/compute_order.h"
 
 namespace autocfg::trainer {
@@ -38,18 +39,18 @@ MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, A
           GradientBuffers(PipelineShape(shape.model, shape.plan, shape.microbatches), shape.pipeline))) {
   if (slots.size() != shape.chunks.size())
     throw std::invalid_argument("memory layout: expected slots for each chunk");
-  const Precision& precision = shape.workload.precision;
+  for (std::size_t u = 0; u < units_.size(); ++u) units_[u].kind = grouping_.units[u].kind;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const UnitPlace& place = grouping_.places[i];
     tensors_[i].own = OwnRangeOf(grouping_.units[place.unit], place.offset,
                                  ElementCount(parameters_[i].shape), shape.shard, shape.shards);
   }
-  AddUnits(Region::kParameters, precision.parameters, kValues, ShardsParameters(shape.plan));
-  AddUnits(Region::kGradients, precision.gradients, kGradients, ShardsGradients(shape.plan));
-  if (precision.master) AddStates(*precision.master, &ParameterTensors::master);
+  AddUnits(Region::kParameters, State::kParameters, kValues);
+  AddUnits(Region::kGradients, State::kGradients, kGradients);
+  if (shape.workload.precision.master) AddOptimizerState(State::kMaster, &ParameterTensors::master);
   const int moments = MomentCount(shape.workload.optimizer);
-  if (moments > 0) AddStates(precision.moments, &ParameterTensors::m);
-  if (moments > 1) AddStates(precision.moments, &ParameterTensors::v);
+  if (moments > 0) AddOptimizerState(State::kMoments, &ParameterTensors::m);
+  if (moments > 1) AddOptimizerState(State::kMoments, &ParameterTensors::v);
   AddWorkspace();
   for (std::size_t c = 0; c < slots_.size(); ++c) {
     const std::int64_t before = arena.ReservedBytes(Region::kActivations);
@@ -63,7 +64,7 @@ MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, A
 }
 
 Tensor MemoryLayout::summed_norm_gradients() const {
-  const Tensor& all = units_.front().grad;
+  const Tensor& all = units_[kNormUnit].grad;
   const std::int64_t own = grouping_.own_head_norms;
   if (!SplitsSequence(shape_.plan)) return all.Slice(0, own);
   // With norms over all heads, those of q and k are split like the heads, and not summed.
@@ -115,12 +116,14 @@ void MemoryLayout::AddMessage(Region region, Tensor& target) {
   pending_.emplace_back(reservation, &target);
 }
 
-// Reserves a region unit by unit. `sharded`: of each unit but the norms only this rank's part.
-void MemoryLayout::AddUnits(Region region, DType dtype, const UnitMembers& members, bool sharded) {
+// Reserves the region of a state unit by unit.
+void MemoryLayout::AddUnits(Region region, State state, const UnitMembers& members) {
+  const DType dtype = TypeOfState(shape_.workload.precision, state).value();
   for (std::size_t u = 0; u < units_.size(); ++u) {
     const std::int64_t elements = grouping_.units[u].elements;
-    if (sharded && u > 0) {
-      Add(region, units_[u].*members.own, dtype, {elements / shape_.shards});
+    const std::int64_t kept = KeptElements(shape_.plan, units_[u].kind, state, elements);
+    if (kept < elements) {
+      Add(region, units_[u].*members.own, dtype, {kept});
       continue;
     }
     Reservation whole = arena_.Reserve(region, dtype, {elements});
@@ -162,7 +165,8 @@ void MemoryLayout::AddUnitBuffer(DType dtype, std::span<const std::size_t> units
 void MemoryLayout::AddUnitBuffers() {
   const Precision& precision = shape_.workload.precision;
   std::vector<std::size_t> streamed, tables;
-  for (std::size_t u = 1; u < units_.size(); ++u) {
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    if (!IsStreamed(units_[u].kind)) continue;
     const Parameter& first = parameters_[grouping_.units[u].parameters.front()];
     const bool tied = first.kind == ParameterKind::kTokenEmbedding && shape_.model.tied_embeddings;
     (tied ? tables : streamed).push_back(u);
@@ -184,10 +188,11 @@ void MemoryLayout::AddUnitBuffers() {
   }
 }
 
-// Reserves a state of the optimizer: of each unit this rank's part.
-void MemoryLayout::AddStates(DType dtype, Tensor ParameterTensors::*member) {
+// Reserves a state of the optimizer, which a rank has of its part of each unit.
+void MemoryLayout::AddOptimizerState(State state, Tensor ParameterTensors::*member) {
+  const DType dtype = TypeOfState(shape_.workload.precision, state).value();
   for (const ParameterUnit& unit : grouping_.units) {
-    const std::int64_t part = unit.elements / shape_.shards;
+    const std::int64_t part = KeptElements(shape_.plan, unit.kind, state, unit.elements);
     const Reservation own = arena_.Reserve(Region::kOptimizer, dtype, {part});
     for (const std::size_t i : unit.parameters) {
       const ElementRange& range = tensors_[i].own;
@@ -211,7 +216,7 @@ void MemoryLayout::ResolveUnits() {
       t.own_value = unit.own_value.Slice(first, t.own.count);
       t.own_grad = unit.own_grad.Slice(first, t.own.count);
     }
-    const bool keeps_part = ShardsParameters(shape_.plan) && place.unit > 0;
+    const bool keeps_part = IsSharded(shape_.plan, unit.kind, State::kParameters);
     t.kept = keeps_part ? t.own : ElementRange{0, t.value.Elements()};
     t.kept_value = keeps_part ? t.own_value : t.value.Slice(0, t.kept.count);
     if (parameters_[i].kind == ParameterKind::kTokenEmbedding) own_wte_gradient_ = unit.own_grad;

@@ -47,6 +47,7 @@ struct ParameterTensors {
 
 // The tensors of a unit (parameter_units.h), flat. Those of all elements as in ParameterTensors.
 struct UnitTensors {
+  UnitKind kind = UnitKind::kNorms;
   Tensor value, grad;
   Tensor own_value, own_grad;  // the part whose states this rank has
   // Of a pair of buffers that units use in turn (grad_overlap, param_overlap), which one this unit uses. A
@@ -165,11 +166,11 @@ class MemoryLayout {
     Tensor UnitTensors::*whole;
     Tensor UnitTensors::*own;
   };
-  void AddUnits(Region region, DType dtype, const UnitMembers& members, bool sharded);
+  void AddUnits(Region region, State state, const UnitMembers& members);
   void AddUnit(Reservation at, std::size_t unit, const UnitMembers& members);
   void AddUnitBuffer(DType dtype, std::span<const std::size_t> units, const UnitMembers& members, int count);
   void AddUnitBuffers();
-  void AddStates(DType dtype, Tensor ParameterTensors::*member);
+  void AddOptimizerState(State state, Tensor ParameterTensors::*member);
   void ResolveUnits();
   // Adds all tensors of a layer but x; those that it recomputes are the rank's.
   void AddLayer(LayerActivations& a, bool recomputes_all);

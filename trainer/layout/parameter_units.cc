@@ -12,12 +12,18 @@ bool BeginsUnit(const Parameter& p, const Parameter* previous) {
   return previous == nullptr || p.layer == kNoLayer || p.layer != previous->layer;
 }
 
+UnitKind KindOf(const Parameter& p) {
+  if (p.kind == ParameterKind::kTokenEmbedding || p.kind == ParameterKind::kPositionEmbedding)
+    return UnitKind::kEmbedding;
+  return p.kind == ParameterKind::kOutputLayer ? UnitKind::kOutputLayer : UnitKind::kLayer;
+}
+
 }  // namespace
 
 ParameterUnits GroupParameters(const std::vector<Parameter>& parameters, std::int64_t shards) {
   ParameterUnits all;
   all.places.resize(parameters.size());
-  all.units.emplace_back();  // of the norms
+  all.units.push_back({.kind = UnitKind::kNorms});
   const auto add = [&](std::size_t i, std::size_t unit) {
     ParameterUnit& into = all.units[unit];
     into.parameters.push_back(i);
@@ -37,7 +43,7 @@ ParameterUnits GroupParameters(const std::vector<Parameter>& parameters, std::in
       add(i, kNormUnit);
       continue;
     }
-    if (BeginsUnit(p, previous)) all.units.emplace_back();
+    if (BeginsUnit(p, previous)) all.units.push_back({.kind = KindOf(p)});
     add(i, all.units.size() - 1);
     if (IsOfSharedHeads(p.kind)) all.shared_heads = all.units.back().elements;
     previous = &p;

@@ -7,13 +7,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "search/plan/placement.h"
 #include "trainer/layout/parameters.h"
 
 namespace autocfg::trainer {
 
 struct ParameterUnit {
-  std::vector<std::size_t> parameters;  // indexes in the rank's list, in the order of the unit
-  std::int64_t elements = 0;            // with padding; a multiple of the number of shards
+  UnitKind kind = UnitKind::kNorms;
+  std::vector<std::size_t> parameters = {};  // indexes in the rank's list, in the order of the unit
+  std::int64_t elements = 0;                 // with padding; a multiple of the number of shards
 };
 
 // Where a parameter lies.

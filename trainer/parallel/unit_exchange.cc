@@ -18,16 +18,10 @@ bool ShareBuffer(const std::vector<UnitTensors>& units, std::size_t a, std::size
 }  // namespace
 
 UnitExchange::UnitExchange(const ParallelPlan& plan, const MemoryLayout& layout)
-    : layout_(layout),
-      shards_gradients_(ShardsGradients(plan)),
-      shards_parameters_(ShardsParameters(plan)),
-      overlaps_gradients_(OverlapsGradients(plan)),
-      overlaps_parameters_(OverlapsParameters(plan)),
-      gathers_(layout.units().size(), kNone) {}
+    : plan_(plan), layout_(layout), gathers_(layout.units().size(), kNone) {}
 
-std::span<const UnitTensors> UnitExchange::Kept() const {
-  const std::span units(layout_.units());
-  return shards_parameters_ ? units.first(1) : units;
+bool UnitExchange::KeepsPart(std::size_t unit, State state) const {
+  return IsSharded(plan_, layout_.units()[unit].kind, state);
 }
 
 std::unique_ptr<Work> UnitExchange::IssueGather(const Execution& run, std::size_t unit) const {
@@ -43,27 +37,29 @@ std::unique_ptr<Work> UnitExchange::IssueReduction(const Execution& run, std::si
 }
 
 void UnitExchange::BeginStep(const Execution& run) {
-  if (!overlaps_parameters_) return;
-  for (std::size_t unit = 0; unit < Kept().size(); ++unit)
-    gathers_[unit] = run.pending.Add(IssueGather(run, unit));
+  if (!OverlapsParameters(plan_)) return;
+  for (std::size_t unit = 0; unit < layout_.units().size(); ++unit) {
+    if (!KeepsPart(unit, State::kParameters)) gathers_[unit] = run.pending.Add(IssueGather(run, unit));
+  }
 }
 
 void UnitExchange::BeginAction(const Execution& run, const UnitsOfAction& units, bool last) {
   to_read_ = units.read;
-  reduces_whole_ = last && overlaps_gradients_ && !shards_gradients_;
-  if (reduces_whole_) {
+  is_last_ = last;
+  if (last) {
     const std::vector<std::size_t>& later = units.completed;
-    for (std::size_t unit = 1; unit < layout_.units().size(); ++unit) {
+    for (std::size_t unit = 0; unit < layout_.units().size(); ++unit) {
+      if (KeepsPart(unit, State::kGradients)) continue;  // reduced in each microbatch
       if (std::find(later.begin(), later.end(), unit) == later.end()) Reduce(run, unit, /*accumulate=*/true);
     }
   }
-  if (shards_parameters_ && overlaps_parameters_) GatherNext(run);
+  if (ShardsParameters(plan_) && OverlapsParameters(plan_)) GatherNext(run);
 }
 
 void UnitExchange::EndAction(const Execution& run) {
   for (const PendingSum& sum : std::exchange(sums_, {})) Finish(run, sum);
   to_read_ = {};
-  reduces_whole_ = false;
+  is_last_ = false;
 }
 
 void UnitExchange::GatherNext(const Execution& run) {
@@ -79,18 +75,14 @@ void UnitExchange::WaitForGather(const Execution& run, std::size_t unit) {
 }
 
 void UnitExchange::Read(const Execution& run, std::size_t unit) {
-  const bool streamed = shards_parameters_ && IsStreamed(unit);
-  if (!overlaps_parameters_) {
-    if (streamed) GatherNow(run, unit);
-    return;
-  }
-  const bool gathered_for_action = gathers_[unit] != kNone;
+  if (!OverlapsParameters(plan_)) return GatherNow(run, unit);
+  const bool is_gathered = gathers_[unit] != kNone;
   WaitForGather(run, unit);
-  if (streamed && gathered_for_action) GatherNext(run);
+  if (is_gathered && KeepsPart(unit, State::kParameters)) GatherNext(run);
 }
 
 void UnitExchange::GatherNow(const Execution& run, std::size_t unit) const {
-  if (!shards_parameters_ || !IsStreamed(unit)) return;
+  if (!KeepsPart(unit, State::kParameters)) return;
   run.RunCollective([&] { return IssueGather(run, unit); }, Section::kStates);
 }
 
@@ -106,17 +98,18 @@ void UnitExchange::Write(const Execution& run, std::size_t unit) {
 // added afterwards.
 Tensor UnitExchange::SumOf(const Execution& run, std::size_t unit, bool accumulate) const {
   const UnitTensors& u = layout_.units()[unit];
-  if (!shards_gradients_ || !accumulate) return u.own_grad;
+  if (!KeepsPart(unit, State::kGradients) || !accumulate) return u.own_grad;
   const std::int64_t elements = u.own_grad.Elements();
   return u.grad.Slice(run.groups.shard->rank() * elements, elements);
 }
 
 void UnitExchange::Reduce(const Execution& run, std::size_t unit, bool accumulate) {
-  if (!IsStreamed(unit) || (!shards_gradients_ && !reduces_whole_)) return;
+  const bool keeps_part = KeepsPart(unit, State::kGradients);
+  if (!IsReducedInComputes(plan_, layout_.units()[unit].kind) || (!keeps_part && !is_last_)) return;
   const auto issue = [&] { return IssueReduction(run, unit, SumOf(run, unit, accumulate)); };
-  if (reduces_whole_) {
+  if (!keeps_part) {
     reductions_.push_back(run.pending.Add(issue()));
-  } else if (overlaps_gradients_) {
+  } else if (OverlapsGradients(plan_)) {
     sums_.push_back({unit, run.pending.Add(issue()), accumulate});
   } else {
     run.RunCollective(issue, Section::kStates);
@@ -153,21 +146,23 @@ void UnitExchange::ReduceOverData(const Execution& run) {
     });
     reductions_.clear();
   }
-  const std::size_t count = layout_.units().size();
-  if (run.groups.shard == nullptr && !overlaps_gradients_) {
+  if (run.groups.shard == nullptr && !OverlapsGradients(plan_)) {
     run.AllReduce(run.groups.data, layout_.all_gradients(), ReduceOp::kSum);
     return;
   }
-  const bool all = !shards_gradients_ && !overlaps_gradients_;
-  for (std::size_t unit = 0; unit < (all ? count : 1); ++unit)
-    run.RunCollective([&] { return IssueReduction(run, unit, layout_.units()[unit].own_grad); });
+  for (std::size_t unit = 0; unit < layout_.units().size(); ++unit) {
+    const UnitTensors& u = layout_.units()[unit];
+    if (!IsReducedInComputes(plan_, u.kind))
+      run.RunCollective([&] { return IssueReduction(run, unit, u.own_grad); });
+  }
   for (const UnitTensors& unit : layout_.units())
     run.AllReduce(run.groups.replica, unit.own_grad, ReduceOp::kSum);
 }
 
 void UnitExchange::GatherParameters(const Execution& run) const {
-  for (std::size_t unit = 0; unit < Kept().size(); ++unit)
-    run.RunCollective([&] { return IssueGather(run, unit); });
+  for (std::size_t unit = 0; unit < layout_.units().size(); ++unit) {
+    if (!KeepsPart(unit, State::kParameters)) run.RunCollective([&] { return IssueGather(run, unit); });
+  }
 }
 
 }  // namespace autocfg::trainer

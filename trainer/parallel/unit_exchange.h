@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "search/plan/parallel_plan.h"
+#include "search/plan/placement.h"
 #include "trainer/layout/memory_layout.h"
 #include "trainer/parallel/execution.h"
 
@@ -71,8 +72,7 @@ class UnitExchange {
     bool accumulate;
   };
 
-  bool IsStreamed(std::size_t unit) const { return unit != kNormUnit; }  // if sharded
-  std::span<const UnitTensors> Kept() const;  // units whose parameters are kept whole
+  bool KeepsPart(std::size_t unit, State state) const;
   Tensor SumOf(const Execution& run, std::size_t unit, bool accumulate) const;
   std::unique_ptr<Work> IssueGather(const Execution& run, std::size_t unit) const;
   std::unique_ptr<Work> IssueReduction(const Execution& run, std::size_t unit, const Tensor& sum) const;
@@ -81,11 +81,11 @@ class UnitExchange {
   void Finish(const Execution& run, const PendingSum& sum) const;
   void AddSum(const Execution& run, std::size_t unit) const;
 
+  const ParallelPlan plan_;
   const MemoryLayout& layout_;
-  const bool shards_gradients_, shards_parameters_, overlaps_gradients_, overlaps_parameters_;
   std::vector<std::int64_t> gathers_;     // by unit: the ticket of the gather in flight
   std::span<const std::size_t> to_read_;  // of the action: units whose gather has not been issued
-  bool reduces_whole_ = false;            // the action reduces the gradients that are kept whole
+  bool is_last_ = false;                  // the action is the rank's last in the step
   std::vector<PendingSum> sums_;          // of sharded gradients, in flight or not added yet
   std::vector<std::int64_t> reductions_;  // of whole gradients, in flight
 };

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "search/plan/placement.h"
 #include "trainer/checkpoint/weights.h"
 #include "trainer/layout/errors.h"
 #include "trainer/layout/memory_layout.h"

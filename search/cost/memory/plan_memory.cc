@@ -6,6 +6,7 @@
 #include "search/blocks/head.h"
 #include "search/blocks/layer.h"
 #include "search/ops/memory_sizes.h"
+#include "search/plan/placement.h"
 #include "search/schedule/generators.h"
 
 namespace autocfg {
@@ -146,10 +147,11 @@ std::int64_t PlanMemory::OptimizerBytes(const RankUnits& units) const {
 MemoryBytes PlanMemory::Of(const RankLoad& rank, const RankUnits& units) const {
   MemoryBytes bytes;
   bytes.activations = Activations(rank);
-  const std::int64_t elements = units.Total(), shards = StateShards(plan_);
-  const std::int64_t parts = units.norms + (elements - units.norms) / shards;  // but for the norms
-  bytes.parameters = (ShardsParameters(plan_) ? parts : elements) * SizeOf(types_.parameters);
-  bytes.gradients = (ShardsGradients(plan_) ? parts : elements) * SizeOf(types_.gradients);
+  units.ForEach([&](UnitKind kind, std::int64_t elements, std::int64_t times) {
+    const auto kept = [&](State state) { return times * KeptElements(plan_, kind, state, elements); };
+    bytes.parameters += kept(State::kParameters) * SizeOf(types_.parameters);
+    bytes.gradients += kept(State::kGradients) * SizeOf(types_.gradients);
+  });
   bytes.optimizer = OptimizerBytes(units);
 
   bytes.workspace = workspace_;

@@ -10,6 +10,7 @@
 #include "search/plan/model_spec.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/parallel_plan.h"
+#include "search/plan/placement.h"
 #include "search/shapes/local_dims.h"
 
 namespace autocfg {
@@ -27,24 +28,19 @@ struct RankUnits {
 
   std::int64_t Total() const { return norms + token_embedding + positions + layer * layers + output_layer; }
 
-  // The largest unit whose gradient or parameters pass through a buffer if they are sharded: any but the
-  // norms, and without the token embedding unless `with_table`.
+  // The largest streamed unit (IsStreamed), without the token embedding unless `with_table`.
   std::int64_t LargestStreamed(bool with_table) const {
     return std::max({with_table ? token_embedding : 0, positions, layer, output_layer});
   }
 
-  // Calls visit(elements, times) for equal units in a row, in the order of the regions.
+  // Calls visit(kind, elements, times) for equal units in a row, in the order of the regions.
   template <typename Visit>
   void ForEach(const Visit& visit) const {
-    visit(norms, std::int64_t{1});
-    ForEachButNorms(visit);
-  }
-  template <typename Visit>
-  void ForEachButNorms(const Visit& visit) const {
-    if (token_embedding > 0) visit(token_embedding, std::int64_t{1});
-    if (positions > 0) visit(positions, std::int64_t{1});
-    visit(layer, layers);
-    if (output_layer > 0) visit(output_layer, std::int64_t{1});
+    visit(UnitKind::kNorms, norms, std::int64_t{1});
+    if (token_embedding > 0) visit(UnitKind::kEmbedding, token_embedding, std::int64_t{1});
+    if (positions > 0) visit(UnitKind::kEmbedding, positions, std::int64_t{1});
+    visit(UnitKind::kLayer, layer, layers);
+    if (output_layer > 0) visit(UnitKind::kOutputLayer, output_layer, std::int64_t{1});
   }
 };
 

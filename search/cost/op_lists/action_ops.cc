@@ -15,6 +15,7 @@
 #include "search/cost/memory/rank_units.h"
 #include "search/cost/op_lists/unit_ops.h"
 #include "search/plan/model_stages.h"
+#include "search/plan/placement.h"
 #include "search/schedule/action_kinds.h"
 #include "search/schedule/compute_order.h"
 #include "search/shapes/local_dims.h"

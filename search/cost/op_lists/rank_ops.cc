@@ -47,22 +47,21 @@ class Lister {
              units_.layers}};
   }
 
-  // What is not reduced in the computes: of all units, or of the norms alone.
+  // What is not reduced in the computes.
   std::vector<RepeatedOp> Gradients() const {
     if (BatchRanks(plan_) == 1) return {};
     std::vector<RepeatedOp> ops;
-    const bool all = !ShardsGradients(plan_) && !OverlapsGradients(plan_);
-    const auto reduce = [&](std::int64_t elements, std::int64_t times) {
-      ops.push_back({UnitReduceOp(workload_, plan_, elements), times});
-    };
-    if (all && !ShardsStates(plan_)) {
-      reduce(units_.Total(), 1);  // the units lie in a row
+    if (!ShardsStates(plan_) && !OverlapsGradients(plan_)) {
+      ops.push_back({UnitReduceOp(workload_, plan_, units_.Total())});  // the units lie in a row
     } else {
-      ForEachUnit(all, reduce);
+      units_.ForEach([&](UnitKind kind, std::int64_t elements, std::int64_t times) {
+        if (!IsReducedInComputes(plan_, kind))
+          ops.push_back({UnitReduceOp(workload_, plan_, elements), times});
+      });
     }
     const std::int64_t shards = StateShards(plan_), replicas = StateReplicas(plan_);
     if (shards == 1 || replicas == 1) return ops;
-    units_.ForEach([&](std::int64_t elements, std::int64_t times) {
+    units_.ForEach([&](UnitKind, std::int64_t elements, std::int64_t times) {
       ops.push_back({CommunicationOp(OpKind::kAllReduceSum, types_.gradients, CommGroup::kReplica, replicas,
                                      elements / shards),
                      times});
@@ -78,7 +77,8 @@ class Lister {
   // Of the parameters that a rank keeps whole.
   std::vector<RepeatedOp> Parameters() const {
     std::vector<RepeatedOp> ops;
-    ForEachUnit(!ShardsParameters(plan_), [&](std::int64_t elements, std::int64_t times) {
+    units_.ForEach([&](UnitKind kind, std::int64_t elements, std::int64_t times) {
+      if (IsSharded(plan_, kind, State::kParameters)) return;  // gathered where they are used
       ops.push_back({UnitGatherOp(workload_, plan_, elements), times});
     });
     return ops;
@@ -87,16 +87,6 @@ class Lister {
   RankPlace place() const { return place_; }
 
  private:
-  // All units, or the norms alone: the others are reduced, or gathered, where they are used.
-  template <typename Visit>
-  void ForEachUnit(bool all, const Visit& visit) const {
-    if (all) {
-      units_.ForEach(visit);
-    } else {
-      visit(units_.norms, std::int64_t{1});
-    }
-  }
-
   const Workload& workload_;
   const ParallelPlan& plan_;
   RankPlace place_;

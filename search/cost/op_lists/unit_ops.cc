@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "search/ops/memory_sizes.h"
+#include "search/plan/placement.h"
 
 namespace autocfg {
 namespace {

@@ -12,6 +12,7 @@
 #include "search/cost/memory/memory_model.h"
 #include "search/cost/op_lists/action_ops.h"
 #include "search/cost/timing/program_timer.h"
+#include "search/plan/placement.h"
 #include "tests/search/cost/random_cases.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/search/cost/synthetic_device.h"

@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "search/cost/cost_model.h"
+#include "search/plan/placement.h"
 #include "search/plan/plan_text.h"
 #include "tests/search/cost/random_cases.h"
 #include "tests/search/cost/synthetic_device.h"

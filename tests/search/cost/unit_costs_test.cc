@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "search/cost/cost_model.h"
 #include "search/cost/op_lists/action_ops.h"
+#include "search/plan/placement.h"
 #include "search/plan/plan_text.h"
 #include "search/schedule/action_kinds.h"
 #include "search/schedule/compute_order.h"

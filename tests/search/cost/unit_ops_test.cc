@@ -17,6 +17,7 @@
 #include "search/blocks/layer.h"
 #include "search/cost/memory/rank_units.h"
 #include "search/cost/op_lists/action_ops.h"
+#include "search/plan/placement.h"
 #include "search/plan/plan_text.h"
 #include "search/schedule/action_kinds.h"
 #include "search/schedule/program.h"
@@ -308,7 +309,7 @@ TEST(UnitOps, EachUnitIsReducedOnceInAStep) {
       const RankUnits units = UnitsOf(LocalDimsOf({run.model, run.workload, plan}), run.model, plan,
                                       PlaceOf(plan, rank), RankLayers(run.model, plan, rank));
       std::int64_t count = -1;  // the norms are reduced after the computes
-      units.ForEach([&](std::int64_t elements, std::int64_t times) {
+      units.ForEach([&](UnitKind, std::int64_t elements, std::int64_t times) {
         wanted[elements] += times;
         count += times;
       });

@@ -10,7 +10,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "search/plan/layer_parts.h"
+#include "search/plan/layer_parts/layer_parts.h"
 
 namespace autocfg {
 
