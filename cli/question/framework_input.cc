@@ -129,17 +129,18 @@ absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args
   if (!args.ranks.empty()) {
     AUTOCFG_ASSIGN_OR_RETURN(const auto ranks, ParseWhole("--ranks", args.ranks));
     options.ranks = ranks;
-    if (!args.cluster.empty()) {
-      AUTOCFG_ASSIGN_OR_RETURN(const auto cluster, LoadDescribedCluster(args.cluster));
-      if (RankCount(cluster) != ranks) {
-        return absl::InvalidArgumentError(fmt::format(
-            "--ranks is {}, and --cluster {} has {}; leave --ranks out, or give a cluster with as many",
-            ranks, cluster.name, RankCount(cluster)));
-      }
-    }
-  } else if (!args.cluster.empty()) {
+  }
+  if (!args.cluster.empty()) {
     AUTOCFG_ASSIGN_OR_RETURN(const auto cluster, LoadDescribedCluster(args.cluster));
-    options.ranks = RankCount(cluster);
+    const std::int64_t ranks = RankCount(cluster);
+    if (options.ranks != 0 && options.ranks != ranks) {
+      return absl::InvalidArgumentError(fmt::format(
+          "--ranks is {}, and --cluster {} has {}; leave --ranks out, or give a cluster with as many",
+          options.ranks, cluster.name, ranks));
+    }
+    options.ranks = ranks;
+    options.fused_attention = std::ranges::all_of(
+        cluster.groups, [](const NodeGroup& group) { return group.device.fused_attention; });
   }
   AUTOCFG_ASSIGN_OR_RETURN(auto run, ReadFrameworkFile(framework, name, source.text, options));
   if (!args.ranks.empty() && run.ranks != options.ranks) {

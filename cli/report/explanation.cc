@@ -58,7 +58,7 @@ PipelineRank DescribeRank(Predictor& predictor, const PlanPrediction& predicted,
   }
   rank.layers = fmt::format("{}", fmt::join(layers, ", "));
   rank.in_flight = fmt::format("{}", fmt::join(in_flight, "+"));
-  rank.memory_bytes = RankMemory(costs.problem().With(plan), pipeline_rank).Total() +
+  rank.memory_bytes = RankMemory(costs.problem().With(plan), pipeline_rank, costs.cluster().engine).Total() +
                       predicted.prediction.memory.device_overhead;
   return rank;
 }

@@ -110,10 +110,13 @@ BlockBytes AttentionBytes(const RunView& run, const TensorBytes& t) {
     bytes.Keep(t.Norm() + t.Hidden(), RecomputesPart(run.plan, LayerPart::kNorm));
   bytes.Keep(t.Rows(s.qkv) + t.Rows(s.attention) + t.Hidden());  // and the sum with the residual
   if (IsUnfused(run.plan)) {
-    bytes.Keep(t.Scores(), RecomputesPart(run.plan, LayerPart::kCoreAttention));
+    // With dropout also what is left of the weights, and which were dropped (Korthikanti et al. 2022).
+    const std::int64_t dropped = AttentionDropout(model) > 0 ? t.Scores() + t.ScoreMask() : 0;
+    bytes.Keep(t.Scores() + dropped, RecomputesPart(run.plan, LayerPart::kCoreAttention));
   } else {
     bytes.Keep(t.Statistics(s.micro_batch * s.heads * s.seq_len));
   }
+  if (model.dropout > 0) bytes.Keep(t.HiddenMask());
   const std::int64_t norms = t.Statistics(s.tokens * QkNormStatistics(model, s));
   if (model.qk_norm != QkNorm::kNone) bytes.Keep(t.Rows((s.heads + s.kv_heads) * s.head_dim) + norms);
   if (NormsOutputs(model.norm_placement)) bytes.Keep(t.Norm() + t.Hidden());  // what the norm reads

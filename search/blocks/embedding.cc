@@ -48,7 +48,8 @@ std::vector<OpDesc> EmbeddingBackwardOps(const RunView& run, bool accumulate) {
 
 std::int64_t EmbeddingBytes(const ModelSpec& model, const TensorBytes& bytes) {
   const std::int64_t ids = AlignedBytes(bytes.dims.tokens * SizeOf(DType::kI32));
-  return ids + (model.embedding_norm ? bytes.Hidden() + bytes.Norm() : 0);
+  return ids + (model.embedding_norm ? bytes.Hidden() + bytes.Norm() : 0) +
+         (model.dropout > 0 ? bytes.HiddenMask() : 0);
 }
 
 }  // namespace autocfg

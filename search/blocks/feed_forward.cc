@@ -67,6 +67,7 @@ BlockBytes FeedForwardBytes(const RunView& run, const TensorBytes& t) {
   bytes.Keep(t.Rows(s.fc), mlp);
   bytes.Keep(t.Rows(s.ffn), mlp || RecomputesPart(run.plan, LayerPart::kActivation));
   if (NormsOutputs(model.norm_placement)) bytes.Keep(t.Norm() + t.Hidden());  // what the norm reads
+  if (model.dropout > 0) bytes.Keep(t.HiddenMask());
   bytes.workspace = t.Rows(s.ffn) + (IsGated(model.activation) ? t.Rows(s.fc) : 0);
   return bytes;
 }

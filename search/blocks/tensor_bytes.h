@@ -25,12 +25,17 @@ class TensorBytes {
   std::int64_t Rows(std::int64_t width) const { return Of(dims.tokens * width); }
   std::int64_t Hidden() const { return Of(dims.rows * dims.hidden); }
   std::int64_t Norm() const { return (has_mean_ ? 2 : 1) * Statistics(dims.rows); }
-  // [B, N, S, S]: the scores of unfused attention.
-  std::int64_t Scores() const { return Of(dims.micro_batch * dims.heads * dims.seq_len * dims.seq_len); }
+  // [B, N, S, S]: the scores of unfused attention, and a byte for each, which says what is dropped.
+  std::int64_t Scores() const { return Of(ScoreCount()); }
+  std::int64_t ScoreMask() const { return AlignedBytes(ScoreCount()); }
+  // [R, H], a byte each, which says what is dropped.
+  std::int64_t HiddenMask() const { return AlignedBytes(dims.rows * dims.hidden); }
 
   const LocalDims dims;
 
  private:
+  std::int64_t ScoreCount() const { return dims.micro_batch * dims.heads * dims.seq_len * dims.seq_len; }
+
   std::int64_t compute_, statistics_;
   bool has_mean_;
 };

@@ -67,8 +67,7 @@ CostModel::CostModel(Problem problem, std::shared_ptr<const OpTimeModel> times,
 std::int64_t CostModel::UsableBytes() const { return autocfg::UsableBytes(capacity_bytes_, memory_margin_); }
 
 MemoryBytes CostModel::ArenaOf(const ParallelPlan& plan) const {
-  return NeedsMemory(cluster().engine) ? WorstRankMemory(cluster().engine, problem().With(plan))
-                                       : WorstRankMemory(problem().With(plan));
+  return WorstRankMemory(problem().With(plan), cluster().engine);
 }
 
 Prediction CostModel::PredictMemory(const ParallelPlan& plan) const {

@@ -22,6 +22,7 @@ struct ReadingOptions {
   std::int64_t ranks = 0;               // if the file does not say how many; 0: not given
   std::int64_t vocab = 0;               // in place of the file's; 0: not given
   std::int64_t seq_len = 0;             // the same
+  bool fused_attention = true;          // DeviceSpec::fused_attention of the cluster, if one is given
   // Options of the plan by their text names, if the file leaves them open (ParseSaidOptions).
   std::map<std::string, std::string> plan = {};
 };

@@ -28,6 +28,7 @@ constexpr double kMaxVocab = 1e8;
 constexpr double kMaxModelSeqLen = 1e8;
 constexpr double kMaxVocabMultiple = 65'536;
 constexpr double kMaxScale = 1e6;
+constexpr double kMaxDropout = 0.99;
 
 bool HasEqualBiases(const ModelSpec& model) {
   return model.qkv_bias == model.attention_out_bias && model.qkv_bias == model.mlp_bias;
@@ -156,6 +157,13 @@ constexpr ModelField kModelFields[] = {
                                          "c: scores x become c · tanh(x / c)", "0: none"),
     NumberRow<&Model::output_softcap>(kRun, "output_softcap", kMaxScale, "the same for the logits",
                                       "0: none"),
+    NumberRow<&Model::dropout>(
+        Support::kPredicted, "dropout", kMaxDropout,
+        "share that is dropped of the embeddings and of the outputs of attention and feed-forward; its masks "
+        "take memory",
+        "0: none"),
+    NumberRow<&Model::attention_dropout>(Support::kPredicted, "attention_dropout", kMaxDropout,
+                                         "share that is dropped of the weights of attention", "`dropout`"),
 };
 
 // Returns the error about the first field with less support that the model has.

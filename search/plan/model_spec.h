@@ -95,10 +95,17 @@ struct ModelSpec {
   double logit_scale = 1;
   double attention_softcap = 0;
   double output_softcap = 0;
+  double dropout = 0;
+  std::optional<double> attention_dropout = {};
   std::vector<LayerRun> layer_kinds = {};  // normalized (layer_kinds.h)
 
   bool operator==(const ModelSpec&) const = default;
 };
+
+// The share of attention's weights that are dropped.
+inline double AttentionDropout(const ModelSpec& model) {
+  return model.attention_dropout.value_or(model.dropout);
+}
 
 // How much of a field works, at a value other than its default.
 enum class Support : std::uint8_t {

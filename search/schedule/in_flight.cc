@@ -33,4 +33,12 @@ std::int64_t InterleavedInFlight(const ParallelPlan& plan, std::int64_t microbat
   return most;
 }
 
+std::int64_t InFlightTogether(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t stage) {
+  if (plan.schedule != Schedule::kInterleaved) return InFlight(plan, microbatches, stage);
+  const std::int64_t forwards =
+      InterleavedWarmUp(PipelineRankOf(plan, stage), plan.pp, plan.virtual_stages, microbatches) + 1;
+  return InterleavedComputes(std::min(forwards, microbatches * plan.virtual_stages), plan.pp,
+                             plan.virtual_stages, ChunkOf(plan, stage));
+}
+
 }  // namespace autocfg

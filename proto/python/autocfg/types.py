@@ -82,6 +82,8 @@ class Model:
     logit_scale: Optional[float] = None
     attention_softcap: Optional[float] = None
     output_softcap: Optional[float] = None
+    dropout: Optional[float] = None
+    attention_dropout: Optional[float] = None
     sliding_window: Optional[int] = None
     sliding_window_pattern: Optional[int] = None
     no_rope_layer_interval: Optional[int] = None
@@ -119,6 +121,7 @@ class Device:
     memory_bytes_per_s: Optional[float] = None
     flops_per_s: Mapping[str, float] = dataclasses.field(default_factory=dict)  # by precision
     multiprocessors: Optional[int] = None
+    fused_attention: Optional[bool] = None
     overhead_bytes: Optional[int] = None
     efficiency: Optional[DeviceEfficiency] = None
 

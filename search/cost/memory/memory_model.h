@@ -1,6 +1,7 @@
-// Computes the bytes that a rank reserves, in closed form. The result equals the trainer's arena to the byte
-// (a test compares them over random plans). docs/engine.md is the common specification. Pure functions,
-// thread-safe; about a microsecond if all stages have the same number of layers.
+// Computes the bytes that a rank reserves, in closed form. Our own engine's equal the trainer's arena to the
+// byte (a test compares them over random plans; docs/engine.md is the common specification), others' follow
+// from their profiles. Pure functions, thread-safe; about a microsecond if all stages have the same number of
+// layers.
 #pragma once
 
 #include <array>
@@ -8,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "search/plan/cluster/engine_profile.h"
 #include "search/plan/run_view.h"
 
 namespace autocfg {
@@ -56,9 +58,10 @@ inline std::int64_t MemoryBytes::Arena() const {
 // Returns the regions of a rank at a pipeline coordinate, over all its stages, without device overhead. They
 // are the same for all its tensor and data coordinates. Requires a legal plan that CheckPredictable accepts,
 // with a resolved split.
-MemoryBytes RankMemory(const RunView& run, std::int64_t pipeline_rank);
+MemoryBytes RankMemory(const RunView& run, std::int64_t pipeline_rank,
+                       const EngineProfile& engine = OwnEngine());
 
 // Returns the regions of the first pipeline rank with the largest arena.
-MemoryBytes WorstRankMemory(const RunView& run);
+MemoryBytes WorstRankMemory(const RunView& run, const EngineProfile& engine = OwnEngine());
 
 }  // namespace autocfg

@@ -13,6 +13,13 @@ namespace autocfg {
 
 namespace {
 
+// Returns the microbatches of a stage that the engine counts.
+std::int64_t Counted(const RunView& run, const EngineProfile& engine, std::int64_t stage) {
+  const std::int64_t microbatches = MicrobatchCount(run.workload, run.plan);
+  return engine.pools_activations ? InFlightTogether(run.plan, microbatches, stage)
+                                  : InFlight(run.plan, microbatches, stage);
+}
+
 // `in_flight_of`: returns that of a stage.
 template <typename InFlightOfStage>
 RankLoad LoadOf(const RunView& run, std::int64_t pipeline_rank, const InFlightOfStage& in_flight_of) {
@@ -55,24 +62,22 @@ bool Covers(const RankLoad& a, const RankLoad& b) {
 
 }  // namespace
 
-RankLoad LoadOf(const RunView& run, std::int64_t pipeline_rank) {
-  const std::int64_t microbatches = MicrobatchCount(run.workload, run.plan);
-  return LoadOf(run, pipeline_rank,
-                [&](std::int64_t stage) { return InFlight(run.plan, microbatches, stage); });
+RankLoad LoadOf(const RunView& run, const EngineProfile& engine, std::int64_t pipeline_rank) {
+  return LoadOf(run, pipeline_rank, [&](std::int64_t stage) { return Counted(run, engine, stage); });
 }
 
-std::vector<RankLoad> LargestLoads(const RunView& run) {
+std::vector<RankLoad> LargestLoads(const RunView& run, const EngineProfile& engine) {
   std::vector<std::int64_t> in_flight;
-  return LargestLoads(run, in_flight);
+  return LargestLoads(run, engine, in_flight);
 }
 
-std::vector<RankLoad> LargestLoads(const RunView& run, std::vector<std::int64_t>& in_flight) {
-  const std::int64_t microbatches = MicrobatchCount(run.workload, run.plan);
+std::vector<RankLoad> LargestLoads(const RunView& run, const EngineProfile& engine,
+                                   std::vector<std::int64_t>& in_flight) {
   constexpr std::int64_t kUnknown = -1;
   if (in_flight.empty()) in_flight.assign(static_cast<std::size_t>(StageCount(run.plan)), kUnknown);
   const auto in_flight_of = [&](std::int64_t stage) {
     std::int64_t& known = in_flight[static_cast<std::size_t>(stage)];
-    if (known == kUnknown) known = InFlight(run.plan, microbatches, stage);
+    if (known == kUnknown) known = Counted(run, engine, stage);
     return known;
   };
   std::vector<RankLoad> loads;
@@ -95,8 +100,9 @@ std::vector<RankLoad> LargestLoads(const RunView& run, std::vector<std::int64_t>
   return loads;
 }
 
-PlanMemory::PlanMemory(const RunView& run)
-    : model_(run.model),
+PlanMemory::PlanMemory(const RunView& run, const EngineProfile& engine)
+    : engine_(engine),
+      model_(run.model),
       plan_(run.plan),
       workload_(run.workload),
       types_(run.workload.precision),
@@ -118,6 +124,21 @@ PlanMemory::PlanMemory(const RunView& run)
   if (SplitsSequence(run.plan) && TensorChunks(run.plan) > 1) workspace_ += hidden_;  // scattered sums
   // Exchanged with slots. Norms on outputs exchange the gradients of blocks.
   if (SplitsBackward(run.plan) && !NormsOutputs(run.model.norm_placement)) workspace_ += hidden_ + message_;
+  if (engine.activation_share == 0) return;
+  for (std::int64_t* size : {&hidden_, &message_, &embedding_, &layer_, &head_, &workspace_})
+    *size = static_cast<std::int64_t>((1 + engine.activation_share) * static_cast<double>(*size));
+}
+
+double PlanMemory::GradientBytes() const {
+  if (!GradientsOfOps(types_)) {
+    if (types_.compute == DType::kF16) return engine_.fp16_gradient_bytes;
+    if (types_.compute == DType::kBF16) return engine_.bf16_gradient_bytes;
+  }
+  return static_cast<double>(SizeOf(types_.gradients));
+}
+
+double PlanMemory::UpdateBytes() const {
+  return types_.compute == DType::kF16 ? engine_.fp16_update_bytes : 0;
 }
 
 std::int64_t PlanMemory::OptimizerBytes(const RankUnits& units) const {
@@ -147,14 +168,21 @@ std::int64_t PlanMemory::OptimizerBytes(const RankUnits& units) const {
 MemoryBytes PlanMemory::Of(const RankLoad& rank, const RankUnits& units) const {
   MemoryBytes bytes;
   bytes.activations = Activations(rank);
+  std::int64_t parameters = 0, gradients = 0;
   units.ForEach([&](UnitKind kind, std::int64_t elements, std::int64_t times) {
-    const auto kept = [&](State state) { return times * KeptElements(plan_, kind, state, elements); };
-    bytes.parameters += kept(State::kParameters) * SizeOf(types_.parameters);
-    bytes.gradients += kept(State::kGradients) * SizeOf(types_.gradients);
+    parameters += times * KeptElements(plan_, kind, State::kParameters, elements);
+    gradients += times * KeptElements(plan_, kind, State::kGradients, elements);
   });
+  const auto updated = static_cast<double>(units.Total() / StateShards(plan_));
+  bytes.parameters = parameters * SizeOf(types_.parameters);
+  bytes.gradients =
+      static_cast<std::int64_t>(GradientBytes() * static_cast<double>(gradients) + UpdateBytes() * updated);
   bytes.optimizer = OptimizerBytes(units);
 
   bytes.workspace = workspace_;
+  if (rank.place.last)
+    bytes.workspace +=
+        static_cast<std::int64_t>(engine_.logit_bytes * static_cast<double>(s_.tokens * s_.vocab));
   // The gradient of a tied table is complete only after that of the embedding. Two buffers take turns where
   // one unit is used while another is reduced or gathered.
   const auto of_units = [&](bool two, bool own_table) {

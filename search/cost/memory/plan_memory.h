@@ -8,6 +8,7 @@
 #include "search/cost/memory/memory_model.h"
 #include "search/cost/memory/rank_units.h"
 #include "search/ops/dtype.h"
+#include "search/plan/cluster/engine_profile.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/parallel_plan.h"
@@ -32,20 +33,23 @@ struct RankLoad {
 };
 
 // Requires a legal plan with a resolved split.
-RankLoad LoadOf(const RunView& run, std::int64_t pipeline_rank);
+RankLoad LoadOf(const RunView& run, const EngineProfile& engine, std::int64_t pipeline_rank);
 
 // Returns the loads of ranks one of which has the largest arena of the plan, and of every plan with the same
 // loads: the other ranks count at most as many of each tensor as one of these with the same parameters. In
-// the order of the ranks. `in_flight`: keeps InFlight (search/schedule/generators.h) of stages, which plans
-// share that differ in no option of the pipeline but their split; empty at first.
-std::vector<RankLoad> LargestLoads(const RunView& run, std::vector<std::int64_t>& in_flight);
-std::vector<RankLoad> LargestLoads(const RunView& run);
+// the order of the ranks. `in_flight`: keeps InFlight (search/schedule/generators.h) of stages, or
+// InFlightTogether where the engine pools its activations, which plans share that differ in no option of the
+// pipeline but their split; empty at first.
+std::vector<RankLoad> LargestLoads(const RunView& run, const EngineProfile& engine,
+                                   std::vector<std::int64_t>& in_flight);
+std::vector<RankLoad> LargestLoads(const RunView& run, const EngineProfile& engine);
 
-// The sizes that all ranks of a plan share, computed once. Refers to its arguments. Requires a legal plan
-// that CheckPredictable accepts; the split and the number of recomputed layers are not read.
+// The sizes that all ranks of a plan share, computed once, as the engine keeps them. Refers to its arguments.
+// Requires a legal plan that CheckPredictable accepts; the split and the number of recomputed layers are not
+// read.
 class PlanMemory {
  public:
-  explicit PlanMemory(const RunView& run);
+  PlanMemory(const RunView& run, const EngineProfile& engine);
 
   // Returns the regions of a rank, without device overhead.
   MemoryBytes Of(const RankLoad& rank) const { return Of(rank, Units(rank)); }
@@ -67,7 +71,10 @@ class PlanMemory {
 
  private:
   std::int64_t OptimizerBytes(const RankUnits& units) const;
+  double GradientBytes() const;  // of each element that a rank keeps
+  double UpdateBytes() const;    // the same of each that it updates, beside the optimizer's states
 
+  const EngineProfile& engine_;
   const ModelSpec& model_;
   const ParallelPlan& plan_;
   const Workload& workload_;

@@ -45,7 +45,8 @@ void CheckCoreModel(const ModelSpec& model, Refusals& refuse) {
       fmt::format("qk_norm={} with norm={} (it norms each head, in the way of the other norms)",
                   Name(model.qk_norm), Name(model.norm)));
   for (const ModelField& feature : ModelFeatures()) {
-    if (feature.name == "qk_norm" || feature.name == "partial_rotary_factor") continue;  // it has them
+    constexpr std::string_view kHas[] = {"qk_norm", "partial_rotary_factor", "dropout", "attention_dropout"};
+    if (std::ranges::find(kHas, feature.name) != std::end(kHas)) continue;
     const std::string value = feature.names.empty() ? "" : "=" + std::get<std::string>(*feature.Get(model));
     refuse.UnlessModel(feature.IsDefault(model), fmt::format("{}{}", feature.name, value));
   }
@@ -60,6 +61,17 @@ void ReadRotaryPositions(const CoreNames& names, SettingReader& read, ModelSpec&
     model.rope_scaling_parameters = {.factor = factor};
   }
 }
+
+namespace {
+
+double ReadDropout(std::string_view name, SettingReader& read) {
+  const double share = read.Real(name, 0.1);
+  if (share >= 0 && share < 1) return share;
+  read.Fail(*read.Find(name), fmt::format("is {}; it must be from 0 to below 1", share));
+  return 0;
+}
+
+}  // namespace
 
 void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run) {
   ModelSpec& model = run.model;
@@ -83,6 +95,9 @@ void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run) {
   model.qk_norm = read.Flag(names.qk_norm) ? QkNorm::kHead : QkNorm::kNone;
   model.vocab_multiple = read.Whole(names.vocab_multiple, 128);
   model.init_std = read.Real(names.init_std, 0.02);
+  model.dropout = ReadDropout(names.hidden_dropout, read);
+  if (const double share = ReadDropout(names.attention_dropout, read); share != model.dropout)
+    model.attention_dropout = share;
   const std::string position = read.Text(names.position, kLearnedPositions);
   if (position == kRotaryPositions) {
     ReadRotaryPositions(names, read, model);
@@ -100,7 +115,7 @@ void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run) {
   read.RefuseIfOn(names.experts, "mixtures of experts are not modelled");
 }
 
-void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run) {
+void ReadCorePlan(const CoreNames& names, const ReadingOptions& options, SettingReader& read, RunDraft& run) {
   ParallelPlan& plan = run.plan;
   read.RefuseAboveOne(names.expert_parallel, "expert parallelism is not modelled");
   read.RefuseAboveOne(names.context_parallel, "context parallelism is not modelled");
@@ -123,9 +138,12 @@ void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run) {
               fmt::format("is {}, which takes 16 bits, and the run is in fp32; give {}",
                           base::Printable(attention), kUnfusedAttention));
   }
-  // The framework has one kind for fp32.
-  if (chosen_later && !fp32) run.unsaid.emplace_back("attention");
-  plan.attention = unfused || (chosen_later && fp32) ? Attention::kUnfused : Attention::kFused;
+  // The framework has one kind for fp32, and for a device without fused kernels.
+  const bool only_unfused = fp32 || !options.fused_attention;
+  if (chosen_later && !only_unfused) run.unsaid.emplace_back("attention");
+  plan.attention = unfused || (chosen_later && only_unfused) ? Attention::kUnfused : Attention::kFused;
+  if (chosen_later && !fp32 && !options.fused_attention)
+    read.Note("the device has no fused attention: read as attention=unfused");
 }
 
 void SetSelective(const Setting& setting, LayerParts parts, SettingReader& read, RunDraft& run) {

@@ -19,6 +19,7 @@ struct CoreNames {
   std::string_view norm_eps;
   std::string_view position, rotary_base, rotary_share, rotary_factor;
   std::string_view qk_norm, vocab_multiple, init_std;
+  std::string_view hidden_dropout, attention_dropout;
   std::array<SayingSetting, 2> axes;
   std::string_view sp, micro_batch, global_batch;
   std::string_view recompute, recompute_method, recompute_layers;
@@ -63,7 +64,7 @@ void CheckCoreModel(const ModelSpec& model, Refusals& refuse);
 // Read the options of `names`. The plan needs dp and the precision.
 void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run);
 void ReadRotaryPositions(const CoreNames& names, SettingReader& read, ModelSpec& model);
-void ReadCorePlan(const CoreNames& names, SettingReader& read, RunDraft& run);
+void ReadCorePlan(const CoreNames& names, const ReadingOptions& options, SettingReader& read, RunDraft& run);
 
 // Recomputes the parts, as `setting` says. Leaves out the scores of attention, with a note, if fused
 // attention keeps none.

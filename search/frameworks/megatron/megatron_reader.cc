@@ -301,6 +301,9 @@ void ReadPrecision(SettingReader& read, RunDraft& run) {
   }
 }
 
+// Whether layers are Megatron's own, in place of Transformer Engine's.
+bool IsLocal(SettingReader& read) { return read.Text("--transformer-impl", "transformer_engine") == "local"; }
+
 // Returns the part that a module recomputes; nothing if it has nothing to act on here, with a note, or if it
 // cannot be read.
 std::optional<LayerPart> ReadModule(const Setting& modules, const std::string& name, SettingReader& read) {
@@ -311,7 +314,7 @@ std::optional<LayerPart> ReadModule(const Setting& modules, const std::string& n
     return module.part;
   }
   if (name == "layernorm") {
-    if (read.Text("--transformer-impl") == "local") return LayerPart::kNorm;
+    if (IsLocal(read)) return LayerPart::kNorm;
     read.NoteOf(
         modules,
         "names layernorm, which has nothing to act on: in dense layers of Transformer Engine, the norms "
@@ -495,7 +498,11 @@ void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& 
     ReadModel(options, read, run);
   }
   ReadPrecision(read, run);
-  ReadCorePlan(kMegatronNames, read, run);
+  ReadCorePlan(kMegatronNames, options, read, run);
+  if (IsLocal(read)) {  // its attention stores scores (core/transformer/dot_product_attention.py)
+    run.plan.attention = Attention::kUnfused;
+    std::erase(run.unsaid, "attention");
+  }
   ReadStages(read, run);
   ReadUnevenEnds(read, run);
   ReadRecompute(read, run);

@@ -107,8 +107,8 @@ void WriteModel(const ExportedRun& run, FlagFile& file) {
   file.Flag(megatron::kUntied, !model.tied_embeddings);
   file.Option(kMegatronNames.vocab_multiple, model.vocab_multiple);
   file.Option(kMegatronNames.init_std, model.init_std);
-  file.Option("--attention-dropout", 0.0);
-  file.Option("--hidden-dropout", 0.0);
+  file.Option(kMegatronNames.attention_dropout, AttentionDropout(model));
+  file.Option(kMegatronNames.hidden_dropout, model.dropout);
 }
 
 // Writes the modules of a selective recomputation, unless they are the default, core_attn alone.

@@ -71,7 +71,7 @@ void ReadNemo(const ReadingOptions& options, SettingReader& read, RunDraft& run)
     ReadNemoModel(options, read, run);
   }
   ReadNemoPrecision(read, run);
-  ReadCorePlan(kNemoNames, read, run);
+  ReadCorePlan(kNemoNames, options, read, run);
   read.RefuseIfOn("model.fsdp", "PyTorch's FSDP in NeMo is not modelled");
   read.RefuseIfOn("model.cpu_offloading", "activations in host memory are not modelled");
   read.RefuseIfOn("model.use_tp_pp_dp_mapping", "ranks in this order are not modelled");

@@ -58,8 +58,9 @@ void WriteNemoModel(const ExportedRun& run, YamlFile& file) {
   file.Set(kNemoNames.kv_heads, model.kv_heads);
   file.Set(kNemoNames.head_dim, model.head_dim);
   file.Set(kNemoNames.init_std, model.init_std);
-  for (const std::string_view dropout : {"hidden_dropout", "attention_dropout", "ffn_dropout"})
-    file.Set(fmt::format("model.{}", dropout), "0.0");
+  file.Set(kNemoNames.hidden_dropout, model.dropout);
+  file.Set(kNemoNames.attention_dropout, AttentionDropout(model));
+  file.Set("model.ffn_dropout", 0.0);
   file.Set(kNemoNames.norm, model.norm == Norm::kRmsNorm ? kNemoNames.rms_norm : kNemoNames.layer_norm);
   file.Set(kNemoNames.norm_eps, model.norm_eps);
   file.Set(kNemoNames.vocab_multiple, model.vocab_multiple);

@@ -78,6 +78,7 @@ constexpr base::Field<DeviceSpec> kDeviceFields[] = {
                                               .quantity = base::Quantity::kBytes}),
     BandwidthRow<&DeviceSpec::memory_bytes_per_s>("memory_bytes_per_s"),
     base::FieldOf<&DeviceSpec::multiprocessors>({.name = "multiprocessors", .least = 1, .most = kMaxCount}),
+    base::FieldOf<&DeviceSpec::fused_attention>({.name = "fused_attention"}),
     base::FieldOf<&DeviceSpec::overhead_bytes>(
         {.name = "overhead_bytes", .quantity = base::Quantity::kBytes}),
 };

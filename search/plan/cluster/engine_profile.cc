@@ -37,12 +37,18 @@ constexpr base::Field<EngineProfile> kEngineFields[] = {
     EngineRow<&Profile::bf16_gradient_bytes>("bf16_gradient_bytes", 0, 64),
     EngineRow<&Profile::fp16_gradient_bytes>("fp16_gradient_bytes", 0, 64),
     EngineRow<&Profile::fp16_update_bytes>("fp16_update_bytes", 0, 64),
+    EngineRow<&Profile::pools_activations>("pools_activations"),
     EngineRow<&Profile::logit_bytes>("logit_bytes", 0, 64),
     EngineRow<&Profile::activation_share>("activation_share", 0, 10),
     EngineRow<&Profile::overhead_bytes>("overhead_bytes", 0, 1e12),
 };
 
 }  // namespace
+
+const EngineProfile& OwnEngine() {
+  static const EngineProfile kOwn;
+  return kOwn;
+}
 
 std::span<const base::Field<EngineProfile>> EngineFields() { return kEngineFields; }
 

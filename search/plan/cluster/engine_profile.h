@@ -46,6 +46,9 @@ struct EngineProfile {
   double bf16_gradient_bytes = 4;
   double fp16_gradient_bytes = 4;
   double fp16_update_bytes = 0;  // with fp16, of each parameter that a rank updates: its gradient in fp32
+  // Activations come from one pool: with several stages on a rank, the chunks of microbatches that are in
+  // flight at once count, not for each stage the most that it ever has.
+  bool pools_activations = false;
   // Of each logit of a microbatch, beside the two bytes that ours takes: copies in fp32.
   double logit_bytes = 0;
   // Of our activations and workspace: what it keeps beside them, or its allocator cannot use.
@@ -54,6 +57,8 @@ struct EngineProfile {
 
   bool operator==(const EngineProfile&) const = default;
 };
+
+const EngineProfile& OwnEngine();
 
 // The rows of its fields: the JSON of a profile and the bounds of its figures follow from them.
 std::span<const base::Field<EngineProfile>> EngineFields();

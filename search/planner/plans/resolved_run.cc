@@ -6,7 +6,6 @@
 #include <numeric>
 #include <utility>
 
-#include "search/cost/engine_costs.h"
 #include "search/cost/split.h"
 #include "search/plan/model_stages.h"
 
@@ -17,8 +16,7 @@ std::uint32_t Kibibytes(std::int64_t bytes) {
       std::min<std::int64_t>((bytes + 1023) / 1024, std::numeric_limits<std::uint32_t>::max()));
 }
 
-ResolvedRun::ResolvedRun(const SearchSpace& space, CostModel& costs)
-    : space_(space), costs_(costs), engine_needs_memory_(NeedsMemory(costs.cluster().engine)) {}
+ResolvedRun::ResolvedRun(const SearchSpace& space, CostModel& costs) : space_(space), costs_(costs) {}
 
 void ResolvedRun::AutoSplit::Clear() {
   for (std::vector<RankLoad>& of_ranks : loads) of_ranks.clear();
@@ -209,7 +207,6 @@ bool ResolvedRun::IsFaster(std::size_t parts, std::size_t depth) {
 }
 
 bool ResolvedRun::IsTooLarge(std::int64_t arena_bytes) {
-  if (engine_needs_memory_) return false;
   // Some rank has at least as many layers as an even spread gives it, rounded up. It keeps the least with one
   // microbatch in flight under the value that recomputes most: each layer that recomputes less keeps the
   // tensors that the workspace of others holds.
@@ -242,7 +239,6 @@ const ParallelPlan& ResolvedRun::At(std::size_t i) {
 }
 
 std::int64_t ResolvedRun::Arena(std::size_t i) {
-  if (engine_needs_memory_) return costs_.ArenaOf(At(i)).Arena();
   const SearchSpace::RecomputeValue& value = ValueAt(i);
   const std::size_t overlaps = OverlapsMessages(plan_) ? 1 : 0;
   std::vector<RankBytes> made;
@@ -288,7 +284,8 @@ std::int64_t ResolvedRun::Arena(std::size_t i) {
 }
 
 std::vector<RankLoad> ResolvedRun::LoadsOf(const ParallelPlan& plan) {
-  return LargestLoads(costs_.problem().With(plan), in_flight_[OverlapsMessages(plan) ? 1 : 0]);
+  return LargestLoads(costs_.problem().With(plan), costs_.cluster().engine,
+                      in_flight_[OverlapsMessages(plan) ? 1 : 0]);
 }
 
 ResolvedRun::LayerGroup::Mode& ResolvedRun::ModeOf(const SearchSpace::RecomputeValue& value) {
@@ -301,7 +298,7 @@ const PlanMemory& ResolvedRun::MemoryOf(const SearchSpace::RecomputeValue& value
   std::optional<PlanMemory>& memory = ModeOf(value).memory;
   if (!memory) {
     value.SetIn(plan_);
-    memory.emplace(costs_.problem().With(plan_));
+    memory.emplace(costs_.problem().With(plan_), costs_.cluster().engine);
   }
   return *memory;
 }

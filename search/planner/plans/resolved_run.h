@@ -179,7 +179,6 @@ class ResolvedRun {
 
   const SearchSpace& space_;
   CostModel& costs_;
-  const bool engine_needs_memory_;
   Values values_, parts_;
   ParallelPlan plan_;              // the run at hand, with the recompute of the plan at hand
   ParallelPlan resolved_;          // see At
