@@ -58,8 +58,9 @@ PipelineRank DescribeRank(Predictor& predictor, const PlanPrediction& predicted,
   }
   rank.layers = fmt::format("{}", fmt::join(layers, ", "));
   rank.in_flight = fmt::format("{}", fmt::join(in_flight, "+"));
-  rank.memory_bytes = RankMemory(costs.problem().With(plan), pipeline_rank, costs.cluster().engine).Total() +
-                      predicted.prediction.memory.device_overhead;
+  const std::int64_t arena =
+      RankMemory(costs.problem().With(plan), pipeline_rank, costs.cluster().engine).Arena();
+  rank.memory_bytes = arena + costs.AllocatorReserve(arena) + predicted.prediction.memory.device_overhead;
   return rank;
 }
 
@@ -307,6 +308,7 @@ std::string ExplanationText(const Explanation& plan, const SearchQuestion& quest
   text += Heading(MemoryText(p), style);
   const double whole = Number(std::max(p.capacity_bytes, p.memory.Total()));
   for (const MemoryRegion& region : kMemoryRegions) {
+    if (!IsShown(region, p.memory)) continue;
     const std::int64_t bytes = p.memory.*region.bytes;
     text += Row(region.label, Number(bytes), whole, base::BytesText(bytes), style);
   }
@@ -336,8 +338,10 @@ std::string ComparisonText(const Explanation& plan, const Explanation& against,
   text += fmt::format("  first:  {}\n  second: {}\n\n", CommText(plan), CommText(against));
   text += Heading(fmt::format("memory of the worst rank, of {}", base::BytesText(a.capacity_bytes)), style);
   const std::int64_t whole = std::max({a.capacity_bytes, a.memory.Total(), b.memory.Total()});
-  for (const MemoryRegion& region : kMemoryRegions)
-    text += CompareBytes(region.label, a.memory.*region.bytes, b.memory.*region.bytes, whole, style);
+  for (const MemoryRegion& region : kMemoryRegions) {
+    if (IsShown(region, a.memory) || IsShown(region, b.memory))
+      text += CompareBytes(region.label, a.memory.*region.bytes, b.memory.*region.bytes, whole, style);
+  }
   text += CompareBytes("in all", a.memory.Total(), b.memory.Total(), whole, style);
   text += "\n";
   text += Heading("busy time of the ranks of the pipeline", style);

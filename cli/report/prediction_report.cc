@@ -1,7 +1,10 @@
 #include "cli/report/prediction_report.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -64,6 +67,10 @@ std::string PredictionReport(const PlanPrediction& predicted, const SearchQuesti
                                    base::BytesText(p.capacity_bytes),
                                    PercentText(total, static_cast<double>(p.capacity_bytes)))
                      : Wrapped(fmt::format("does not fit: {}\n", p.reason));
+  if (p.memory_low_bytes < p.memory_high_bytes) {
+    text += fmt::format("memory: {} to {} (90%)\n", base::BytesText(p.memory_low_bytes),
+                        base::BytesText(p.memory_high_bytes));
+  }
   text += "\n";
   std::vector<std::vector<std::string>> figures;
   figures.push_back({"step time", StepTimeText(p)});
@@ -84,18 +91,26 @@ std::string PredictionReport(const PlanPrediction& predicted, const SearchQuesti
   // Time on the left, memory on the right.
   std::vector<std::vector<std::string>> rows = {
       {"where the time goes", "", "", "worst rank's memory", "", ""}};
+  std::vector<std::pair<std::string_view, std::int64_t>> regions;
+  for (const MemoryRegion& region : kMemoryRegions) {
+    if (IsShown(region, p.memory)) regions.emplace_back(region.label, p.memory.*region.bytes);
+  }
   const std::int64_t left = p.capacity_bytes - p.memory.Total();
-  for (std::size_t i = 0; i < kBreakdownParts.size(); ++i) {
-    const double seconds = p.breakdown.*kBreakdownParts[i].seconds;
-    const bool is_region = i < kMemoryRegions.size();
-    const std::int64_t bytes = is_region ? p.memory.*kMemoryRegions[i].bytes : std::abs(left);
-    rows.push_back({fmt::format("  {}", kBreakdownParts[i].label), base::SecondsText(seconds),
-                    PercentText(seconds, p.step_time_s),
-                    fmt::format("  {}", is_region   ? kMemoryRegions[i].label
-                                        : left >= 0 ? "free"
-                                                    : "too much"),
-                    base::BytesText(bytes),
-                    PercentText(static_cast<double>(bytes), static_cast<double>(p.capacity_bytes))});
+  regions.emplace_back(left >= 0 ? "free" : "too much", std::abs(left));
+  for (std::size_t i = 0; i < std::max(kBreakdownParts.size(), regions.size()); ++i) {
+    std::vector<std::string>& row = rows.emplace_back(6);
+    if (i < kBreakdownParts.size()) {
+      const double seconds = p.breakdown.*kBreakdownParts[i].seconds;
+      row[0] = fmt::format("  {}", kBreakdownParts[i].label);
+      row[1] = base::SecondsText(seconds);
+      row[2] = PercentText(seconds, p.step_time_s);
+    }
+    if (i < regions.size()) {
+      const auto [label, bytes] = regions[i];
+      row[3] = fmt::format("  {}", label);
+      row[4] = base::BytesText(bytes);
+      row[5] = PercentText(static_cast<double>(bytes), static_cast<double>(p.capacity_bytes));
+    }
   }
   text += Table(rows) + "\n";
   return text + Wrapped(WorkloadText(question) + "\n" +

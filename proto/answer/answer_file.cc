@@ -142,9 +142,11 @@ void ReadPrediction(const Part& part, v1::Prediction& predicted) {
   ReadBreakdown(part, *predicted.mutable_breakdown_s());
   const Part memory = part.Object("memory_bytes");
   for (const MemoryRegion& region : kMemoryRegions)
-    memory.Read(answer_keys::Always(region.name), *predicted.mutable_memory_bytes());
+    memory.Read(answer_keys::Since(region.name), *predicted.mutable_memory_bytes());
   for (const char* name : {"total", "capacity"})
     memory.Read(answer_keys::Always(name), *predicted.mutable_memory_bytes());
+  for (const char* name : {"allocated", "reserved", "total_low", "total_high"})
+    memory.Read(answer_keys::Since(name), *predicted.mutable_memory_bytes());
 }
 
 // The file has the median and the number of the steps, but not their times.

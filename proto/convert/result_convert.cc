@@ -9,6 +9,8 @@ v1::MemoryBytes ToProto(const MemoryBytes& memory, std::int64_t capacity_bytes) 
   v1::MemoryBytes message;
   for (const MemoryRegion& region : kMemoryRegions)
     message.GetReflection()->SetInt64(&message, &FieldNamed(message, region.name), memory.*region.bytes);
+  message.set_allocated(memory.Arena());
+  message.set_reserved(memory.Reserved());
   message.set_total(memory.Total());
   message.set_capacity(capacity_bytes);
   return message;
@@ -29,6 +31,8 @@ v1::Prediction ToProto(const Prediction& prediction) {
   message.set_step_time_low_s(prediction.step_time_low_s);
   message.set_step_time_high_s(prediction.step_time_high_s);
   *message.mutable_memory_bytes() = ToProto(prediction.memory, prediction.capacity_bytes);
+  message.mutable_memory_bytes()->set_total_low(prediction.memory_low_bytes);
+  message.mutable_memory_bytes()->set_total_high(prediction.memory_high_bytes);
   *message.mutable_breakdown_s() = ToProto(prediction.breakdown);
   if (prediction.hidden_comm_s) message.mutable_breakdown_s()->set_hidden_comm(*prediction.hidden_comm_s);
   return message;
@@ -42,6 +46,8 @@ Prediction FromProto(const v1::Prediction& message) {
   prediction.step_time_low_s = message.step_time_low_s();
   prediction.step_time_high_s = message.step_time_high_s();
   prediction.memory = FromProto(message.memory_bytes());
+  prediction.memory_low_bytes = message.memory_bytes().total_low();
+  prediction.memory_high_bytes = message.memory_bytes().total_high();
   prediction.capacity_bytes = message.memory_bytes().capacity();
   prediction.breakdown = FromProto(message.breakdown_s());
   if (message.breakdown_s().has_hidden_comm()) prediction.hidden_comm_s = message.breakdown_s().hidden_comm();

@@ -66,6 +66,19 @@ CostModel::CostModel(Problem problem, std::shared_ptr<const OpTimeModel> times,
 
 std::int64_t CostModel::UsableBytes() const { return autocfg::UsableBytes(capacity_bytes_, memory_margin_); }
 
+std::int64_t CostModel::AllocatorReserve(std::int64_t allocated) const {
+  return static_cast<std::int64_t>(cluster().engine.allocator_share * static_cast<double>(allocated));
+}
+
+std::int64_t CostModel::UsableArenaBytes() const {
+  const std::int64_t reserved = UsableBytes() - device_overhead_bytes_;
+  if (cluster().engine.allocator_share == 0) return reserved;
+  auto arena =
+      static_cast<std::int64_t>(static_cast<double>(reserved) / (1 + cluster().engine.allocator_share));
+  while (arena + AllocatorReserve(arena) > reserved) --arena;  // rounded
+  return arena;
+}
+
 MemoryBytes CostModel::ArenaOf(const ParallelPlan& plan) const {
   return WorstRankMemory(problem().With(plan), cluster().engine);
 }
@@ -73,7 +86,12 @@ MemoryBytes CostModel::ArenaOf(const ParallelPlan& plan) const {
 Prediction CostModel::PredictMemory(const ParallelPlan& plan) const {
   Prediction prediction;
   prediction.memory = ArenaOf(plan);
+  prediction.memory.allocator_reserve = AllocatorReserve(prediction.memory.Arena());
   prediction.memory.device_overhead = device_overhead_bytes_;
+  const auto beside = static_cast<std::int64_t>(cluster().engine.memory_error *
+                                                static_cast<double>(prediction.memory.Reserved()));
+  prediction.memory_low_bytes = prediction.memory.Total() - beside;
+  prediction.memory_high_bytes = prediction.memory.Total() + beside;
   prediction.capacity_bytes = capacity_bytes_;
   prediction.feasible = prediction.memory.Total() <= UsableBytes();
   if (!prediction.feasible)

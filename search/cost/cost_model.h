@@ -44,7 +44,9 @@ struct Prediction {
   double step_time_s = 0;
   double step_time_low_s = 0;  // 90% between low and high
   double step_time_high_s = 0;
-  MemoryBytes memory;  // the worst rank's
+  MemoryBytes memory;                 // the worst rank's
+  std::int64_t memory_low_bytes = 0;  // 90% of its total between low and high
+  std::int64_t memory_high_bytes = 0;
   std::int64_t capacity_bytes = 0;
   Breakdown breakdown;
   std::optional<double> hidden_comm_s = {};  // set where HiddenComm was asked for
@@ -72,7 +74,9 @@ class CostModel {
 
   // Returns what a rank may take of its device under the margin, and what of it is left for its arena.
   std::int64_t UsableBytes() const;
-  std::int64_t UsableArenaBytes() const { return UsableBytes() - device_overhead_bytes_; }
+  std::int64_t UsableArenaBytes() const;
+  // Returns what the engine's allocator holds beside so many allocated bytes.
+  std::int64_t AllocatorReserve(std::int64_t allocated) const;
 
   // Returns the worst rank's regions of the arena, and what the cluster's engine needs beside ours.
   MemoryBytes ArenaOf(const ParallelPlan& plan) const;

@@ -27,8 +27,8 @@ absl::StatusOr<SettingsText> SettingsOf(const FrameworkAdapter& adapter, std::st
   return absl::InternalError("unknown form of settings");
 }
 
-// Names the model after the first preset of its shape: figures that cost nothing may differ. `tp` pads the
-// vocabulary, which some files have with its padding.
+// Names the model after the first preset of its shape: figures that cost nothing, and what is dropped, may
+// differ. `tp` pads the vocabulary, which some files have with its padding.
 void NameByShape(std::int64_t tp, ModelSpec& model) {
   for (const std::string& name : ModelPresetNames()) {
     auto preset = ModelPreset(name);
@@ -38,6 +38,8 @@ void NameByShape(std::int64_t tp, ModelSpec& model) {
     preset->max_seq_len = model.max_seq_len;
     preset->name = model.name;
     preset->norm_eps = model.norm_eps;
+    preset->dropout = model.dropout;
+    preset->attention_dropout = model.attention_dropout;
     preset->rope_theta = model.rope_theta;
     preset->rope_scaling = model.rope_scaling;
     preset->rope_scaling_parameters = model.rope_scaling_parameters;

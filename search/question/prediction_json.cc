@@ -75,11 +75,16 @@ absl::StatusOr<ClusterSpec> ParseCluster(const Json& json) {
 
 }  // namespace
 
-Json MemoryJson(const MemoryBytes& memory, std::int64_t capacity_bytes) {
+Json MemoryJson(const Prediction& prediction) {
+  const MemoryBytes& memory = prediction.memory;
   Json json = Json::object();
   for (const MemoryRegion& region : kMemoryRegions) json[std::string(region.name)] = memory.*region.bytes;
+  json["allocated"] = memory.Arena();
+  json["reserved"] = memory.Reserved();
   json["total"] = memory.Total();
-  json["capacity"] = capacity_bytes;
+  json["total_low"] = prediction.memory_low_bytes;
+  json["total_high"] = prediction.memory_high_bytes;
+  json["capacity"] = prediction.capacity_bytes;
   return json;
 }
 
@@ -99,7 +104,7 @@ Json PredictionJson(const Prediction& prediction, const Throughput& throughput) 
               {"model_flops_per_s_per_gpu", throughput.model_flops_per_s_per_gpu},
               {"hardware_flops_per_s_per_gpu", throughput.hardware_flops_per_s_per_gpu},
               {"mfu", throughput.mfu ? Json(*throughput.mfu) : Json(nullptr)},
-              {"memory_bytes", MemoryJson(prediction.memory, prediction.capacity_bytes)},
+              {"memory_bytes", MemoryJson(prediction)},
               {"breakdown_s", BreakdownJson(prediction.breakdown)},
               {"exposed_comm_s", ExposedComm(prediction.breakdown)}};
 }

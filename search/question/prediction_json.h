@@ -13,7 +13,7 @@
 namespace autocfg {
 
 // Returns the regions, `total` and `capacity` of the worst rank.
-nlohmann::ordered_json MemoryJson(const MemoryBytes& memory, std::int64_t capacity_bytes);
+nlohmann::ordered_json MemoryJson(const Prediction& prediction);
 
 // Returns the parts of a step, by name.
 nlohmann::ordered_json BreakdownJson(const Breakdown& breakdown);

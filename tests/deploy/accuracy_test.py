@@ -7,7 +7,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
-from measured_runs import a100_steps, engine_fits, published, scores, sources
+from measured_runs import a100_steps, engine_fits, peak_memory, published, scores, sources
 
 
 def row(**changes):
@@ -244,6 +244,41 @@ class Folds(unittest.TestCase):
         self.assertEqual(summary["regret"], {"groups": 2, "mean_percent": 50.0, "worst_percent": 100.0})
         self.assertEqual([(one["run"], one["error_percent"]) for one in summary["worst"]], [("a", 200.0), ("b", 0.0)])
         self.assertNotIn("mean_absolute_error_percent_by_repeat", a100_steps.summary(results[:1], "words"))
+
+
+def megatron_row(**changes):
+    """Returns a row of Megatron-LM's functional tests."""
+    cells = dict.fromkeys(peak_memory.MEGATRON_COLUMNS, "") | {
+        "test_case": "gpt/t", "environment": "dev", "gpu": "H100-80GB-SXM", "gpus": "8", "gpus_per_node": "8", "TP": "1", "PP": "4", "CP": "1", "DP": "2",
+        "vpp_layers_per_stage": "1", "SP": "0", "micro_batch": "4", "global_batch": "32", "seq_len": "1024", "layers": "12", "hidden": "512", "heads": "8",
+        "swiglu": "0", "untied": "0", "mla": "0", "bf16": "1", "dist_opt": "1", "mfsdp": "0", "attention_backend": "unfused",
+        "transformer_impl": "transformer_engine", "overlap_grad_reduce": "1", "overlap_param_gather": "0", "optimizer": "adam",
+        "mem_max_allocated_GiB": "1"}
+    return cells | changes
+
+
+class PeakMemory(unittest.TestCase):
+    def test_what_a_row_leaves_out_is_the_default(self):
+        request = peak_memory.megatron_request(megatron_row())
+        self.assertEqual((request["model"]["vocab"], request["model"]["dropout"], request["model"]["ffn_hidden"]), (50257, 0.1, 2048))
+        self.assertEqual((request["plan"]["virtual_stages"], request["plan"]["zero_stage"], request["plan"]["attention"]), (3, 1, "unfused"))
+        self.assertEqual(request["precision"], "bf16")
+
+    def test_local_layers_store_scores_and_fp16_keeps_its_gradients(self):
+        request = peak_memory.megatron_request(megatron_row(transformer_impl="local", attention_backend="", bf16="0"))
+        self.assertEqual((request["plan"]["attention"], request["precision"]), ("unfused", "fp16:grads=fp16"))
+
+    def test_what_is_not_predicted_is_named(self):
+        for changes, reason in (({"gpus": ""}, "GPUs"), ({"CP": "2"}, "context"), ({"experts": "8"}, "experts"), ({"optimizer": "muon"}, "muon"),
+                                ({"extra_args": "--hybrid-layer-pattern=M*"}, "attention")):
+            with self.assertRaisesRegex(published.Unusable, reason):
+                peak_memory.megatron_request(megatron_row(**changes))
+
+    def test_summary_has_the_worst_first(self):
+        summary = peak_memory.summary([("a", 10, 11), ("b", 10, 7), ("c", 10, 10)])
+        self.assertEqual((summary["median_absolute_error_percent"], summary["90_percent_within_percent"], summary["median_error_percent"]),
+                         (10.0, 30.0, 0.0))
+        self.assertEqual([one["run"] for one in summary["worst"]], ["b", "a", "c"])
 
 
 if __name__ == "__main__":

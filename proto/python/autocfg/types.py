@@ -302,7 +302,8 @@ class Question:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MemoryBytes:
-    """Bytes of the worst rank, by use; `total` is their sum and `capacity` what it may use."""
+    """Bytes of the worst rank, by use. `total` is their sum, 90% between `total_low` and `total_high`; `capacity` is what
+    it may use. `reserved` is `allocated` and the allocator's reserve."""
 
     parameters: int
     gradients: int
@@ -310,8 +311,13 @@ class MemoryBytes:
     activations: int
     workspace: int
     communication: int
+    allocator_reserve: int
     device_overhead: int
+    allocated: int
+    reserved: int
     total: int
+    total_low: int
+    total_high: int
     capacity: int
 
 

@@ -21,15 +21,17 @@ struct MemoryBytes {
   std::int64_t activations = 0;
   std::int64_t workspace = 0;
   std::int64_t communication = 0;
-  std::int64_t device_overhead = 0;  // measured, not planned
+  std::int64_t allocator_reserve = 0;  // what the engine's allocator holds beside what is allocated
+  std::int64_t device_overhead = 0;    // measured, not planned
 
-  std::int64_t Arena() const;  // all but device_overhead
-  std::int64_t Total() const { return Arena() + device_overhead; }
+  std::int64_t Arena() const;  // what is allocated: all but the last two
+  std::int64_t Reserved() const { return Arena() + allocator_reserve; }
+  std::int64_t Total() const { return Reserved() + device_overhead; }
 
   bool operator==(const MemoryBytes&) const = default;
 };
 
-// One row per region, in the order in which reports list them; the last is the only one outside the arena.
+// One row per region, in the order in which reports list them; the last two are outside the arena.
 // Sums, conversions and reports go through the rows: a new region is a field and a row.
 struct MemoryRegion {
   std::string_view name;     // in JSON and protobuf
@@ -37,17 +39,23 @@ struct MemoryRegion {
   std::string_view subject;  // begins a sentence: "optimizer states are"
   std::int64_t MemoryBytes::*bytes;
 };
-inline constexpr std::array<MemoryRegion, 7> kMemoryRegions = {
+inline constexpr std::array<MemoryRegion, 8> kMemoryRegions = {
     {{"parameters", "parameters", "parameters are", &MemoryBytes::parameters},
      {"gradients", "gradients", "gradients are", &MemoryBytes::gradients},
      {"optimizer", "optimizer", "optimizer states are", &MemoryBytes::optimizer},
      {"activations", "activations", "activations are", &MemoryBytes::activations},
      {"workspace", "workspace", "workspace is", &MemoryBytes::workspace},
      {"communication", "communication", "communication buffers are", &MemoryBytes::communication},
+     {"allocator_reserve", "allocator", "the allocator's reserve is", &MemoryBytes::allocator_reserve},
      {"device_overhead", "device", "device overhead is", &MemoryBytes::device_overhead}}};
 inline constexpr std::span<const MemoryRegion> kArenaRegions =
-    std::span(kMemoryRegions).first(kMemoryRegions.size() - 1);
+    std::span(kMemoryRegions).first(kMemoryRegions.size() - 2);
 static_assert(sizeof(MemoryBytes) == kMemoryRegions.size() * sizeof(std::int64_t), "a region has no row");
+
+// Whether a report shows the region: all but the reserve of an engine that has none.
+inline bool IsShown(const MemoryRegion& region, const MemoryBytes& memory) {
+  return region.bytes != &MemoryBytes::allocator_reserve || memory.allocator_reserve > 0;
+}
 
 inline std::int64_t MemoryBytes::Arena() const {
   std::int64_t sum = 0;

@@ -179,7 +179,7 @@ MemoryBytes PlanMemory::Of(const RankLoad& rank, const RankUnits& units) const {
       static_cast<std::int64_t>(GradientBytes() * static_cast<double>(gradients) + UpdateBytes() * updated);
   bytes.optimizer = OptimizerBytes(units);
 
-  bytes.workspace = workspace_;
+  bytes.workspace = workspace_ + engine_.library_bytes;
   if (rank.place.last)
     bytes.workspace +=
         static_cast<std::int64_t>(engine_.logit_bytes * static_cast<double>(s_.tokens * s_.vocab));

@@ -40,6 +40,9 @@ constexpr base::Field<EngineProfile> kEngineFields[] = {
     EngineRow<&Profile::pools_activations>("pools_activations"),
     EngineRow<&Profile::logit_bytes>("logit_bytes", 0, 64),
     EngineRow<&Profile::activation_share>("activation_share", 0, 10),
+    EngineRow<&Profile::library_bytes>("library_bytes", 0, 1e12),
+    EngineRow<&Profile::allocator_share>("allocator_share"),
+    EngineRow<&Profile::memory_error>("memory_error", 0, 0.5),
     EngineRow<&Profile::overhead_bytes>("overhead_bytes", 0, 1e12),
 };
 

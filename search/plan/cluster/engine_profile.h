@@ -53,6 +53,10 @@ struct EngineProfile {
   double logit_bytes = 0;
   // Of our activations and workspace: what it keeps beside them, or its allocator cannot use.
   double activation_share = 0;
+  std::int64_t library_bytes = 0;  // workspaces of libraries, which it allocates
+  double allocator_share = 0;      // of all that it allocates: what its allocator holds beside
+  // 90% of its peaks are within this share of what is predicted of them. Plans leave as much free by default.
+  double memory_error = 0;
   std::int64_t overhead_bytes = 0;  // beside the device's own
 
   bool operator==(const EngineProfile&) const = default;

@@ -6,7 +6,10 @@
 
 namespace autocfg {
 
-double DefaultMemoryMargin(const ClusterSpec& cluster) { return cluster.local ? 0 : kDescribedMemoryMargin; }
+double DefaultMemoryMargin(const ClusterSpec& cluster) {
+  if (cluster.local) return 0;
+  return cluster.engine.memory_error > 0 ? cluster.engine.memory_error : kDescribedMemoryMargin;
+}
 
 absl::Status CheckMemoryMargin(double margin) {
   if (margin >= 0 && margin < 1) return absl::OkStatus();

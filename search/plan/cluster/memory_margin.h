@@ -12,10 +12,11 @@
 
 namespace autocfg {
 
-// The default on described clusters.
+// The default of our own engine on described clusters.
 inline constexpr double kDescribedMemoryMargin = 0.05;
 
-// Returns kDescribedMemoryMargin, or 0 on `local`, whose capacity is 80% of the memory limit already.
+// Returns 0 on `local`, whose capacity is 80% of the memory limit already; the error of its memory for an
+// engine that says one (EngineProfile::memory_error); else kDescribedMemoryMargin.
 double DefaultMemoryMargin(const ClusterSpec& cluster);
 
 // Returns InvalidArgument without a subject, "memory_margin is ...", unless `margin` is a fraction from 0 to

@@ -18,6 +18,7 @@ namespace {
 
 using test::Wire;
 using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAreArray;
 
 TEST(ResultConvert, SampleIsWhatTheSearchNeedsOfAMeasurement) {
   v1::Measurement message;
@@ -74,6 +75,9 @@ TEST(ResultConvert, PredictionRoundTrips) {
   EXPECT_FALSE(ToProto(prediction).breakdown_s().has_hidden_comm());
   EXPECT_FALSE(FromProto(ToProto(prediction)).hidden_comm_s.has_value());
   prediction.hidden_comm_s = 9;
+  prediction.memory.allocator_reserve = 8;
+  prediction.memory_low_bytes = 33;
+  prediction.memory_high_bytes = 41;
   const v1::Prediction message = Wire(ToProto(prediction));
   EXPECT_EQ(message.step_time_s(), 1);
   EXPECT_EQ(message.step_time_low_s(), 0.5);
@@ -81,8 +85,10 @@ TEST(ResultConvert, PredictionRoundTrips) {
   const v1::MemoryBytes& memory = message.memory_bytes();
   EXPECT_THAT((std::vector<std::int64_t>{memory.parameters(), memory.gradients(), memory.optimizer(),
                                          memory.activations(), memory.workspace(), memory.communication(),
-                                         memory.device_overhead(), memory.total(), memory.capacity()}),
-              ElementsAre(1, 2, 3, 4, 5, 6, 7, 28, 100));
+                                         memory.allocator_reserve(), memory.device_overhead(),
+                                         memory.allocated(), memory.reserved(), memory.total(),
+                                         memory.total_low(), memory.total_high(), memory.capacity()}),
+              ElementsAre(1, 2, 3, 4, 5, 6, 8, 7, 21, 29, 36, 33, 41, 100));
   const v1::Breakdown& parts = message.breakdown_s();
   EXPECT_THAT((std::vector<double>{parts.compute(), parts.recompute(), parts.tp_comm(), parts.pp_comm(),
                                    parts.dp_comm(), parts.bubble(), parts.optimizer(), parts.overhead()}),
@@ -96,6 +102,8 @@ TEST(ResultConvert, PredictionRoundTrips) {
   EXPECT_EQ(back.step_time_low_s, 0.5);
   EXPECT_EQ(back.step_time_high_s, 2);
   EXPECT_EQ(back.memory, prediction.memory);
+  EXPECT_EQ(back.memory_low_bytes, prediction.memory_low_bytes);
+  EXPECT_EQ(back.memory_high_bytes, prediction.memory_high_bytes);
   EXPECT_EQ(back.capacity_bytes, 100);
   const Breakdown& b = back.breakdown;
   EXPECT_THAT((std::vector<double>{b.compute, b.recompute, b.tp_comm, b.pp_comm, b.dp_comm, b.bubble,
@@ -116,8 +124,8 @@ TEST(PredictionConvert, MessagesHaveTheFieldsOfTheTables) {
   for (const MemoryRegion& region : kMemoryRegions) regions.emplace_back(region.name);
   parts.emplace_back("hidden_comm");  // none of the parts that add up
   EXPECT_EQ(FieldNames(*v1::Breakdown::descriptor()), parts);
-  regions.insert(regions.end(), {"total", "capacity"});
-  EXPECT_EQ(FieldNames(*v1::MemoryBytes::descriptor()), regions);
+  regions.insert(regions.end(), {"total", "capacity", "allocated", "reserved", "total_low", "total_high"});
+  EXPECT_THAT(FieldNames(*v1::MemoryBytes::descriptor()), UnorderedElementsAreArray(regions));
 }
 
 TEST(CountsConvert, AllFields) {

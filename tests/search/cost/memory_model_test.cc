@@ -24,7 +24,7 @@ using test::SmallGpt;
 constexpr std::int64_t kMiB = 1 << 20;
 
 // The 22B model of Korthikanti et al. 2022, with so many of its layers.
-MemoryBytes MemoryOfThePaper(std::int64_t layers, const ParallelPlan& plan) {
+MemoryBytes MemoryOfThePaper(std::int64_t layers, const ParallelPlan& plan, double dropout = 0) {
   const ModelSpec model{.layers = layers,
                         .hidden = 6144,
                         .heads = 64,
@@ -32,16 +32,17 @@ MemoryBytes MemoryOfThePaper(std::int64_t layers, const ParallelPlan& plan) {
                         .head_dim = 96,
                         .ffn_hidden = 4 * 6144,
                         .vocab = 51200,
-                        .max_seq_len = 2048};
+                        .max_seq_len = 2048,
+                        .dropout = dropout};
   const Workload workload{.global_batch = 4, .seq_len = 2048, .precision = *ParsePrecision("bf16")};
   return RankMemory({model, workload, plan}, 0);
 }
 
 // Korthikanti et al. 2022, table 2, in bytes of one layer with 16-bit elements: s b h (10 + 24 / t) under
-// tensor parallelism, s b h 34 / t under sequence parallelism; unfused attention adds 5 a s^2 b / t. Here
-// without dropout: of the 10 and of the 34, 2 are dropout masks, and of the 5, 3 are the mask and the output
-// of attention's dropout. The paper leaves out statistics: here each norm keeps a mean and a deviation of
-// each row, and fused attention one sum of each row and head, in fp32.
+// tensor parallelism, s b h 34 / t under sequence parallelism; unfused attention adds 5 a s^2 b / t. Without
+// dropout, of the 10 and of the 34, 2 are not there, its masks, and of the 5, 3, the mask and the output of
+// attention's dropout. The paper leaves out statistics: here each norm keeps a mean and a deviation of each
+// row, and fused attention one sum of each row and head, in fp32.
 TEST(MemoryModel, ActivationsOfALayerAreThoseOfThePaper) {
   const std::int64_t s = 2048, b = 4, h = 6144, a = 64;
   for (const std::int64_t t : {1, 2, 8}) {
@@ -49,14 +50,21 @@ TEST(MemoryModel, ActivationsOfALayerAreThoseOfThePaper) {
       for (const Attention attention : {Attention::kFused, Attention::kUnfused}) {
         const ParallelPlan plan = Canonical(
             {{.tp = t}, {.micro_batch = b, .attention = attention, .sequence_parallel = sequence_parallel}});
-        const auto activations = [&](std::int64_t layers) {
-          return MemoryOfThePaper(layers, plan).activations;
-        };
-        const std::int64_t rows = sequence_parallel ? s * b / t : s * b;
-        std::int64_t bytes = sequence_parallel ? 32 * s * b * h / t : 8 * s * b * h + 24 * s * b * h / t;
-        bytes += attention == Attention::kUnfused ? 2 * a * s * s * b / t : 4 * a * s * b / t;
-        bytes += 2 * 2 * 4 * rows;
-        EXPECT_EQ(activations(2) - activations(1), bytes) << t << " " << sequence_parallel;
+        for (const double dropout : {0.0, 0.1}) {
+          const auto activations = [&](std::int64_t layers) {
+            return MemoryOfThePaper(layers, plan, dropout).activations;
+          };
+          const std::int64_t rows = sequence_parallel ? s * b / t : s * b;
+          std::int64_t bytes = sequence_parallel ? 34 * s * b * h / t : 10 * s * b * h + 24 * s * b * h / t;
+          bytes += attention == Attention::kUnfused ? 5 * a * s * s * b / t : 4 * a * s * b / t;
+          bytes += 2 * 2 * 4 * rows;
+          if (dropout == 0) {
+            bytes -= 2 * rows * h;
+            if (attention == Attention::kUnfused) bytes -= 3 * a * s * s * b / t;
+          }
+          EXPECT_EQ(activations(2) - activations(1), bytes)
+              << t << " " << sequence_parallel << " " << dropout;
+        }
       }
     }
   }

@@ -56,12 +56,19 @@ TEST(PredictionJson, HasTheContractsKeysInOrder) {
   EXPECT_EQ(answer["feasible"], true);
   EXPECT_EQ(answer["reason"], "");
   std::int64_t total = 0;
-  for (const char* region : {"parameters", "gradients", "optimizer", "activations", "workspace",
-                             "communication", "device_overhead"})
-    total += answer["memory_bytes"][region].get<std::int64_t>();
-  EXPECT_EQ(answer["memory_bytes"]["total"], total);
-  EXPECT_EQ(answer["memory_bytes"]["capacity"], MemoryCapacity(*PresetCluster("a100-80gb-sxm:1x8")));
-  EXPECT_EQ(answer["memory_bytes"].size(), 9u);
+  const Json& memory = answer["memory_bytes"];
+  for (const char* region :
+       {"parameters", "gradients", "optimizer", "activations", "workspace", "communication"})
+    total += memory[region].get<std::int64_t>();
+  EXPECT_EQ(memory["allocated"], total);
+  total += memory["allocator_reserve"].get<std::int64_t>();
+  EXPECT_EQ(memory["reserved"], total);
+  total += memory["device_overhead"].get<std::int64_t>();
+  EXPECT_EQ(memory["total"], total);
+  EXPECT_EQ(memory["total_low"], total) << "our own engine's memory is planned";
+  EXPECT_EQ(memory["total_high"], total);
+  EXPECT_EQ(memory["capacity"], MemoryCapacity(*PresetCluster("a100-80gb-sxm:1x8")));
+  EXPECT_EQ(memory.size(), 14u);
   double step = 0;
   for (const char* part :
        {"compute", "recompute", "tp_comm", "pp_comm", "dp_comm", "bubble", "optimizer", "overhead"})
@@ -107,7 +114,10 @@ TEST(PredictionJson, EachKeyHasItsOwnValue) {
                        .activations = 4,
                        .workspace = 5,
                        .communication = 6,
+                       .allocator_reserve = 8,
                        .device_overhead = 7};
+  prediction.memory_low_bytes = 33;
+  prediction.memory_high_bytes = 41;
   prediction.capacity_bytes = 100;
   prediction.breakdown = {.compute = 1,
                           .recompute = 2,
@@ -127,7 +137,8 @@ TEST(PredictionJson, EachKeyHasItsOwnValue) {
     "tokens_per_s_per_gpu": 31.0, "model_flops_per_s_per_gpu": 32.0, "hardware_flops_per_s_per_gpu": 33.0,
     "mfu": 0.5,
     "memory_bytes": {"parameters": 1, "gradients": 2, "optimizer": 3, "activations": 4, "workspace": 5,
-                     "communication": 6, "device_overhead": 7, "total": 28, "capacity": 100},
+                     "communication": 6, "allocator_reserve": 8, "device_overhead": 7, "allocated": 21,
+                     "reserved": 29, "total": 36, "total_low": 33, "total_high": 41, "capacity": 100},
     "breakdown_s": {"compute": 1.0, "recompute": 2.0, "tp_comm": 3.0, "pp_comm": 4.0, "dp_comm": 5.0,
                     "bubble": 6.0, "optimizer": 7.0, "overhead": 8.0},
     "exposed_comm_s": 12.0})"));

@@ -1,6 +1,7 @@
 // What is in flight, in closed form here, counted in the generators' orders and in programs there.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "search/plan/model_stages.h"
@@ -74,6 +75,33 @@ TEST(InFlight, AsDrawn) {
   EXPECT_EQ(InFlight(plan, 8, 4), 4);
   EXPECT_EQ(InFlight(plan, 8, 3), 5);
   EXPECT_EQ(InFlight(plan, 8, 7), 1);
+}
+
+// All chunks of a rank together: the most that its order ever has in flight, and for the first rank Korthikanti
+// et al. 2022, section 4.2.3: L (1 + (p - 1) / (p m)) layers of a microbatch, with m stages of L / (p m) layers.
+TEST(InFlightTogether, IsTheMostOfARank) {
+  for (int pp = 2; pp <= 6; ++pp) {
+    for (int vpp = 1; vpp <= 5; ++vpp) {
+      for (int rounds = 1; rounds <= 4; ++rounds) {
+        const ParallelPlan plan = Pipeline(vpp == 1 ? Schedule::kOneFOneB : Schedule::kInterleaved, pp, vpp);
+        const int microbatches = rounds * pp;
+        for (int rank = 0; rank < pp; ++rank) {
+          int now = 0, most = 0;
+          for (const Action& action : MakeComputeOrder(plan, rank, microbatches)) {
+            if (action.kind == ActionKind::kForward) most = std::max(most, ++now);
+            if (FreesSlot(action.kind)) --now;
+          }
+          std::int64_t together = 0;
+          for (std::int64_t chunk = 0; chunk < vpp; ++chunk)
+            together += InFlightTogether(plan, microbatches, StageOf(plan, rank, chunk));
+          EXPECT_EQ(together, most) << "pp " << pp << " vpp " << vpp << " m " << microbatches << " rank "
+                                    << rank;
+          if (rank != 0 || rounds == 1) continue;
+          EXPECT_EQ(together, pp * vpp + (vpp > 1 ? pp - 1 : 0));
+        }
+      }
+    }
+  }
 }
 
 // Where messages overlap, a stage that receives activations takes a slot one compute earlier. On the last of
