@@ -101,36 +101,6 @@ PlanCosts::BackwardOps PlanCosts::SumOfBackward(const ParallelPlan& plan, const 
   return {SumOf(plan, list(/*accumulate=*/true)), SumOf(plan, list(/*accumulate=*/false)).compute_s};
 }
 
-const PlanCosts::BlockOps& PlanCosts::BlockOpsOf(const ParallelPlan& plan) {
-  BlocksKey key = BlocksKeyOf(plan);
-  key.layer.recompute = Recompute::kNone;  // which only repeats ops
-  key.layer.recompute_parts = LayerOptions().recompute_parts;
-  if (const auto it = block_ops_.find(key); it != block_ops_.end()) return it->second;
-  BlockOps c;
-  const RunView run = problem_.With(plan);
-  const auto backward_of = [&](const LayerKind& kind, Gradients gradients) {
-    return SumOfBackward(plan,
-                         [&](bool accumulate) { return LayerBackwardOps(run, accumulate, kind, gradients); });
-  };
-  const bool splits = SplitsBackward(plan);
-  for (const LayerKind& kind : kinds_->kinds()) {
-    c.layers.push_back({SumOf(plan, LayerForwardOps(run, kind)),
-                        backward_of(kind, splits ? Gradients::kInputs : Gradients::kAll)});
-    if (splits) c.whole_backwards.push_back(backward_of(kind, Gradients::kAll));
-  }
-  if (splits) c.layer_weights = backward_of({}, Gradients::kWeights);
-  c.embedding = {SumOf(plan, EmbeddingForwardOps(run)),
-                 SumOfBackward(plan, [&](bool accumulate) { return EmbeddingBackwardOps(run, accumulate); })};
-  c.positions = {SumOf(plan, PositionForwardOps(run)),
-                 SumOfBackward(plan, [&](bool accumulate) { return PositionBackwardOps(run, accumulate); })};
-  const auto of_head = [&](const std::vector<OpDesc>& ops) {
-    return SumOps(plan, ops, [&](const OpDesc& op) { return times_->OutputLayer().Seconds(op, plan); });
-  };
-  c.head = {of_head(HeadForwardOps(run)),
-            {of_head(HeadBackwardOps(run, true)), of_head(HeadBackwardOps(run, false)).compute_s}};
-  return block_ops_.emplace(key, std::move(c)).first->second;
-}
-
 double PlanCosts::SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const {
   double seconds = 0;
   if (IsMicrobatch(kind)) {
@@ -143,91 +113,153 @@ double PlanCosts::SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_r
   return seconds;
 }
 
-BlockCosts PlanCosts::MakeBlocks(const ParallelPlan& plan) {
-  const bool splits = SplitsBackward(plan);
-  const BlockOps& compute = BlockOpsOf(plan);
-  // Chunks are reduced by one op many times. A copy: sums of ops come and go.
-  std::optional<OpDesc> last;
-  double last_s = 0;
-  const SecondsOfOp message_seconds = [&](const OpDesc& op) {
-    if (!last || *last != op) {
-      last_s = times_->Seconds(op, plan);
-      last = op;
-    }
-    return last_s;
-  };
-  const bool hides = HidesCollectives(problem_.cluster);
-  const double contention = OverlapContention(problem_.cluster);
-  const auto add = [&](const OpSum& sum, double& all_s, double& messages_s, double& hidden_s, double& ops) {
+// Adds sums of ops to the costs of blocks under one plan.
+class PlanCosts::OpSums {
+ public:
+  // Refers to both.
+  OpSums(const PlanCosts& costs, const ParallelPlan& plan)
+      : hides_(HidesCollectives(costs.problem_.cluster)),
+        contention_(OverlapContention(costs.problem_.cluster)),
+        // Chunks are reduced by one op many times. A copy: sums of ops come and go.
+        message_seconds_(
+            [&costs, &plan, last = std::optional<OpDesc>(), last_s = 0.0](const OpDesc& op) mutable {
+              if (!last || *last != op) {
+                last_s = costs.times_->Seconds(op, plan);
+                last = op;
+              }
+              return last_s;
+            }) {}
+
+  double MessageSeconds(const OpDesc& op) const { return message_seconds_(op); }
+
+  void AddForward(const OpSum& sum, StageCosts& part) const {
+    Add(sum, part.forward_s, part.tp_forward_s, part.hidden_forward_s, part.forward_ops);
+  }
+  void AddBackward(const BackwardOps& backward, StageCosts& part) const {
+    Add(backward.ops, part.backward_s, part.tp_backward_s, part.hidden_backward_s, part.backward_ops);
+    part.first_saves_s = backward.ops.compute_s - backward.first_s;
+  }
+  void AddWeights(const BackwardOps& weights, StageCosts& part) const {
+    Add(weights.ops, part.weight_s, part.tp_weight_s, part.hidden_backward_s, part.weight_ops);
+    part.weight_first_saves_s = weights.ops.compute_s - weights.first_s;
+  }
+  void AddRecompute(const OpSum& sum, StageCosts& part) const {
+    Add(sum, part.recompute_s, part.tp_recompute_s, part.hidden_backward_s, part.backward_ops);
+    part.backward_s = part.recompute_s;
+  }
+
+ private:
+  void Add(const OpSum& sum, double& all_s, double& messages_s, double& hidden_s, double& ops) const {
     double messages = 0;
-    for (const OpDesc& op : sum.messages) messages += message_seconds(op);
+    for (const OpDesc& op : sum.messages) messages += message_seconds_(op);
     for (const ChunkedProduct& chunked : sum.chunked) {
       double total_s = 0;
-      for (const OpDesc& op : chunked.reductions) total_s += message_seconds(op);
+      for (const OpDesc& op : chunked.reductions) total_s += message_seconds_(op);
       const OverlapTime time =
-          hides ? TimeOfChunks(chunked, message_seconds, contention) : OverlapTime{total_s, total_s};
+          hides_ ? TimeOfChunks(chunked, message_seconds_, contention_) : OverlapTime{total_s, total_s};
       messages += time.seconds;
       hidden_s += std::max(0.0, total_s - time.waited_s);
     }
     messages_s += messages;
     all_s += sum.compute_s + messages;
     ops += sum.ops;
+  }
+
+  const bool hides_;
+  const double contention_;
+  const SecondsOfOp message_seconds_;
+};
+
+const PlanCosts::BlocksWithoutRecompute& PlanCosts::BlocksWithoutRecomputeOf(const ParallelPlan& plan) {
+  BlocksKey key = BlocksKeyOf(plan);
+  key.layer.recompute = Recompute::kNone;
+  key.layer.recompute_parts = LayerOptions().recompute_parts;
+  const auto [it, made] = without_recompute_.try_emplace(key);
+  BlocksWithoutRecompute& known = it->second;
+  if (!made) return known;
+  auto& [blocks, whole_backwards] = known;
+  const RunView run = problem_.With(plan);
+  const OpSums sums(*this, plan);
+  const auto backward_of = [&](const LayerKind& kind, Gradients gradients) {
+    return SumOfBackward(plan,
+                         [&](bool accumulate) { return LayerBackwardOps(run, accumulate, kind, gradients); });
   };
-  const auto add_forward = [&](const OpSum& sum, StageCosts& part) {
-    add(sum, part.forward_s, part.tp_forward_s, part.hidden_forward_s, part.forward_ops);
-  };
-  const auto add_backward = [&](const BackwardOps& backward, StageCosts& part) {
-    add(backward.ops, part.backward_s, part.tp_backward_s, part.hidden_backward_s, part.backward_ops);
-    part.first_saves_s = backward.ops.compute_s - backward.first_s;
-  };
-  const auto add_block = [&](const BlockOps::Block& block, StageCosts& part) {
-    add_forward(block.forward, part);
-    add_backward(block.backward, part);
-  };
-  BlockCosts blocks;
-  if (!kinds_->AreAlike()) blocks.kinds = kinds_;
-  for (std::size_t kind = 0; kind < compute.layers.size(); ++kind) {
-    const BlockOps::Block& of_layer = compute.layers[kind];
-    auto& [layer, recompute] = blocks.layers.emplace_back();
+  // Adds the forward, and a backward of which the engine may hide gathers.
+  const auto add_layer = [&](const StageCosts& forward, BackwardOps backward, StageCosts& layer) {
+    layer.forward_s = forward.forward_s;
+    layer.tp_forward_s = forward.tp_forward_s;
+    layer.hidden_forward_s = forward.hidden_forward_s;
+    layer.forward_ops = forward.forward_ops;
+    double hidden_s = 0;
     if (engine_.hides_backward_gathers) {
-      BlockOps::Block waited = of_layer;
-      double hidden_s = 0;
-      std::erase_if(waited.backward.ops.messages, [&](const OpDesc& op) {
+      std::erase_if(backward.ops.messages, [&](const OpDesc& op) {
         if (op.kind != OpKind::kAllGather) return false;
-        hidden_s += message_seconds(op);
+        hidden_s += sums.MessageSeconds(op);
         return true;
       });
-      add_block(waited, layer);
-      layer.backward_s += contention * hidden_s;
-      layer.tp_backward_s += contention * hidden_s;
-      layer.hidden_backward_s += hidden_s;
-    } else {
-      add_block(of_layer, layer);
     }
-    add(SumOf(plan, LayerRecomputeOps(problem_.With(plan), kinds_->kinds()[kind],
-                                      /*whole_mlp=*/engine_.recomputes_whole_layers)),
-        recompute.recompute_s, recompute.tp_recompute_s, recompute.hidden_backward_s, recompute.backward_ops);
-    recompute.backward_s = recompute.recompute_s;
+    sums.AddBackward(backward, layer);
+    layer.backward_s += OverlapContention(problem_.cluster) * hidden_s;
+    layer.tp_backward_s += OverlapContention(problem_.cluster) * hidden_s;
+    layer.hidden_backward_s += hidden_s;
+  };
+  if (SplitsBackward(plan)) {
+    // Only the backwards of layers are others than where they are whole.
+    ParallelPlan whole = plan;
+    whole.schedule = Schedule::kOneFOneB;
+    known = BlocksWithoutRecomputeOf(whole);
+    for (std::size_t kind = 0; kind < blocks.layers.size(); ++kind) {
+      const StageCosts forward = std::exchange(blocks.layers[kind].layer, {});
+      add_layer(forward, backward_of(kinds_->kinds()[kind], Gradients::kInputs), blocks.layers[kind].layer);
+    }
+    sums.AddWeights(backward_of({}, Gradients::kWeights), blocks.weights);
+    return known;
+  }
+  if (!kinds_->AreAlike()) blocks.kinds = kinds_;
+  for (const LayerKind& kind : kinds_->kinds()) {
+    StageCosts forward;
+    sums.AddForward(SumOf(plan, LayerForwardOps(run, kind)), forward);
+    const BackwardOps backward = backward_of(kind, Gradients::kAll);
+    sums.AddBackward(backward, whole_backwards.emplace_back());
+    add_layer(forward, backward, blocks.layers.emplace_back().layer);
+  }
+  const auto add = [&](const OpSum& forward, const BackwardOps& backward, StageCosts& part) {
+    sums.AddForward(forward, part);
+    sums.AddBackward(backward, part);
+  };
+  add(SumOf(plan, EmbeddingForwardOps(run)),
+      SumOfBackward(plan, [&](bool accumulate) { return EmbeddingBackwardOps(run, accumulate); }),
+      blocks.embedding);
+  add(SumOf(plan, PositionForwardOps(run)),
+      SumOfBackward(plan, [&](bool accumulate) { return PositionBackwardOps(run, accumulate); }),
+      blocks.positions);
+  const auto of_head = [&](const std::vector<OpDesc>& ops) {
+    return SumOps(plan, ops, [&](const OpDesc& op) { return times_->OutputLayer().Seconds(op, plan); });
+  };
+  add(of_head(HeadForwardOps(run)),
+      {of_head(HeadBackwardOps(run, true)), of_head(HeadBackwardOps(run, false)).compute_s}, blocks.head);
+  return known;
+}
+
+BlockCosts PlanCosts::MakeBlocks(const ParallelPlan& plan) {
+  const auto& [without_recompute, whole_backwards] = BlocksWithoutRecomputeOf(plan);
+  BlockCosts blocks = without_recompute;
+  if (plan.recompute == Recompute::kNone) return blocks;
+  const OpSums sums(*this, plan);
+  for (std::size_t kind = 0; kind < blocks.layers.size(); ++kind) {
+    auto& [layer, recompute] = blocks.layers[kind];
+    sums.AddRecompute(SumOf(plan, LayerRecomputeOps(problem_.With(plan), kinds_->kinds()[kind],
+                                                    /*whole_mlp=*/engine_.recomputes_whole_layers)),
+                      recompute);
     // Layers that recompute what weight gradients read delay none.
-    if (splits && (plan.recompute == Recompute::kFull || RecomputesInputs(plan))) {
-      StageCosts whole;
-      add_backward(compute.whole_backwards[kind], whole);
-      recompute.backward_s += whole.backward_s - layer.backward_s;
-      recompute.first_saves_s += whole.first_saves_s - layer.first_saves_s;
-      recompute.tp_backward_s += whole.tp_backward_s - layer.tp_backward_s;
-      recompute.hidden_backward_s += whole.hidden_backward_s - layer.hidden_backward_s;
-      recompute.backward_ops += whole.backward_ops - layer.backward_ops;
-    }
+    if (!SplitsBackward(plan) || (plan.recompute != Recompute::kFull && !RecomputesInputs(plan))) continue;
+    const StageCosts& whole = whole_backwards[kind];
+    recompute.backward_s += whole.backward_s - layer.backward_s;
+    recompute.first_saves_s += whole.first_saves_s - layer.first_saves_s;
+    recompute.tp_backward_s += whole.tp_backward_s - layer.tp_backward_s;
+    recompute.hidden_backward_s += whole.hidden_backward_s - layer.hidden_backward_s;
+    recompute.backward_ops += whole.backward_ops - layer.backward_ops;
   }
-  if (splits) {
-    StageCosts& weights = blocks.weights;
-    add(compute.layer_weights.ops, weights.weight_s, weights.tp_weight_s, weights.hidden_backward_s,
-        weights.weight_ops);
-    weights.weight_first_saves_s = compute.layer_weights.ops.compute_s - compute.layer_weights.first_s;
-  }
-  add_block(compute.embedding, blocks.embedding);
-  add_block(compute.positions, blocks.positions);
-  add_block(compute.head, blocks.head);
   return blocks;
 }
 
@@ -247,7 +279,7 @@ const BlockCosts& PlanCosts::BlocksOf(const ParallelPlan& plan) {
     Scale(blocks.head, std::exp(corrections.output_layer.mean));
   }
   if (blocks_.size() >= kMostBlocks) blocks_.clear();
-  return blocks_.emplace(key, blocks).first->second;
+  return blocks_.emplace(key, std::move(blocks)).first->second;
 }
 
 const PlanCosts::Common& PlanCosts::CommonOf(const ParallelPlan& plan) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/container/node_hash_map.h"
 #include "search/cost/kinds_of_layers.h"
 #include "search/cost/op_sum.h"
@@ -65,30 +66,27 @@ class PlanCosts {
   const PipelineCosts& PipelineOf(const ParallelPlan& plan, double host_op_s);
 
  private:
-  // What does not depend on the placement of ranks.
   struct BackwardOps {
     OpSum ops;
     double first_s = 0;  // of the backward that writes the gradients which `ops` add to
   };
-  struct BlockOps {
-    struct Block {
-      OpSum forward;
-      BackwardOps backward;
-    };
-    // By the number of the kind. Where backwards are split, `backward` has their first part.
-    std::vector<Block> layers;
-    std::vector<BackwardOps> whole_backwards;  // where backwards are split, of layers that delay nothing
-    BackwardOps layer_weights;                 // the second part
-    Block embedding, positions, head;
+  // What plans share that differ in recompute alone.
+  struct BlocksWithoutRecompute {
+    BlockCosts blocks;
+    // By the number of the kind; of layers that delay nothing, where backwards are split or not. Nothing is
+    // hidden beside them.
+    absl::InlinedVector<StageCosts, 1> whole_backwards;
   };
+  class OpSums;
 
   OpSum SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
   // `list`: returns the ops of a backward that adds to gradients, or of one that writes them.
   template <typename List>
   BackwardOps SumOfBackward(const ParallelPlan& plan, const List& list) const;
   double SecondsOfOps(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
-  const BlockOps& BlockOpsOf(const ParallelPlan& plan);
-  BlockCosts MakeBlocks(const ParallelPlan& plan);  // without costs of the engine and corrections
+  // Both without costs of the engine and corrections.
+  const BlocksWithoutRecompute& BlocksWithoutRecomputeOf(const ParallelPlan& plan);
+  BlockCosts MakeBlocks(const ParallelPlan& plan);
   const UnitCosts& UnitCostsOf(const ParallelPlan& plan);
   void AddMessages(const ParallelPlan& plan, Common& p) const;  // and sums of scalars
   double SecondsOfPass(const ParallelPlan& plan) const;         // over the rank's rows of a layer
@@ -150,7 +148,7 @@ class PlanCosts {
     std::size_t operator()(const UnitsKey& key) const;
     std::size_t operator()(const OnceKey& key) const;
   };
-  absl::node_hash_map<BlocksKey, BlockOps, KeyHash> block_ops_;  // recompute is none
+  absl::node_hash_map<BlocksKey, BlocksWithoutRecompute, KeyHash> without_recompute_;  // recompute is none
   absl::node_hash_map<BlocksKey, BlockCosts, KeyHash> blocks_;
   absl::node_hash_map<CommonKey, Common, KeyHash> commons_;
   absl::node_hash_map<UnitsKey, UnitCosts, KeyHash> units_;
