@@ -18,13 +18,18 @@
 namespace autocfg {
 namespace {
 
-// Returns the layers in one chunk of a rank. Shorter chunks come first: only the first chunks of the ranks
+// The layers in each chunk of a rank. Shorter chunks come first: only the first chunks of the ranks
 // contribute to fill and drain, (p-1) (f + b) in total (closed_form.h), so fewer layers there shorten both.
 // All ranks put their longer chunks at the same end, so that the stages of a chunk, which run concurrently,
 // are alike.
-std::int64_t ChunkLayers(std::int64_t layers, std::int64_t chunks, std::int64_t chunk) {
-  return layers / chunks + (chunk >= chunks - layers % chunks ? 1 : 0);
-}
+struct ChunkLayers {
+  ChunkLayers(std::int64_t layers, std::int64_t chunks)
+      : least(layers / chunks), longer(layers % chunks), shorter(chunks - longer) {}
+  std::int64_t Of(std::int64_t chunk) const { return least + (chunk >= shorter ? 1 : 0); }
+
+  std::int64_t least;            // layers of a shorter chunk; a longer one has one more
+  std::int64_t longer, shorter;  // chunks
+};
 
 // Balances ranks of a model whose layers are of one kind.
 class Balancer {
@@ -51,6 +56,9 @@ class Balancer {
 
   // Sets the layers of each stage, none if all have as many.
   void Balance(std::vector<std::int64_t>& stages) const {
+    stages.clear();
+    const std::int64_t even = layers_ / ranks_;
+    if (layers_ % (ranks_ * chunks_) == 0 && IsBestWith(even)) return;
     const double bottleneck = LeastBottleneck();
     // Middle ranks are alike.
     const std::int64_t first = MostLayers(0, bottleneck);
@@ -59,9 +67,6 @@ class Balancer {
     // As even as the bottleneck allows: every rank up to one level, or to its own maximum. Remaining layers
     // go to the first ranks that can take one. A rank's time counts for every microbatch, and later ranks
     // have the fill on top of it.
-    stages.clear();
-    const std::int64_t even = layers_ / ranks_;
-    if (layers_ % (ranks_ * chunks_) == 0 && std::min({first, middle, last}) >= even) return;
     const auto up_to = [&](std::int64_t level) {
       std::int64_t sum = std::min(first, level);
       if (ranks_ > 1) sum += std::min(last, level);
@@ -80,14 +85,25 @@ class Balancer {
       const bool one_more = left > 0 && n > level;
       if (one_more) --left;
       const std::int64_t of_rank = std::min(n, level) + (one_more ? 1 : 0);
+      const ChunkLayers layers(of_rank, chunks_);
       for (std::int64_t chunk = 0; chunk < chunks_; ++chunk)
-        stages[static_cast<std::size_t>(StageOf(plan_, rank, chunk))] = ChunkLayers(of_rank, chunks_, chunk);
+        stages[static_cast<std::size_t>(StageOf(plan_, rank, chunk))] = layers.Of(chunk);
     }
     const auto [least, most] = std::minmax_element(stages.begin(), stages.end());
     if (*least == *most) stages.clear();
   }
 
  private:
+  // Returns whether no split is better than `layers` on each rank: any other has a rank with more of them.
+  bool IsBestWith(std::int64_t layers) const {
+    double most_s = 0, least_more_s = std::numeric_limits<double>::infinity();
+    for (const std::int64_t rank : {std::int64_t{0}, std::min<std::int64_t>(1, ranks_ - 1), ranks_ - 1}) {
+      most_s = std::max(most_s, Seconds(rank, layers));
+      least_more_s = std::min(least_more_s, Seconds(rank, layers + 1));
+    }
+    return most_s <= least_more_s;
+  }
+
   // Returns the most layers with which the rank takes at most `seconds`; the least, one for each chunk, if it
   // takes longer with those.
   std::int64_t MostLayers(std::int64_t rank, double seconds) const {
@@ -126,10 +142,9 @@ class Balancer {
     double seconds = (rank == 0 ? embedding_s_ : 0) + (rank == ranks_ - 1 ? head_s_ : 0);
     seconds = std::fma(static_cast<double>(layers), layer_s_, seconds);
     if (recompute_s_ > 0) {
-      // as in ChunkLayers: `longer` chunks have one layer more than the others
-      const std::int64_t fewer = layers / chunks_, longer = layers % chunks_;
-      const std::int64_t recomputing = (chunks_ - longer) * LayersWithRecomputeOps(plan_, fewer) +
-                                       longer * LayersWithRecomputeOps(plan_, fewer + 1);
+      const ChunkLayers of_chunks(layers, chunks_);
+      const std::int64_t recomputing = of_chunks.shorter * LayersWithRecomputeOps(plan_, of_chunks.least) +
+                                       of_chunks.longer * LayersWithRecomputeOps(plan_, of_chunks.least + 1);
       seconds = std::fma(static_cast<double>(recomputing), recompute_s_, seconds);
     }
     if (weights_s_ > 0) {  // a rank has one chunk
@@ -142,8 +157,9 @@ class Balancer {
   // As above, if the host may take longer than the device.
   double SecondsWithHost(std::int64_t rank, std::int64_t layers) const {
     double seconds = 0;
+    const ChunkLayers of_chunks(layers, chunks_);
     for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
-      const std::int64_t of_chunk = ChunkLayers(layers, chunks_, chunk);
+      const std::int64_t of_chunk = of_chunks.Of(chunk);
       const bool first = rank == 0 && chunk == 0, last = rank == ranks_ - 1 && chunk == chunks_ - 1;
       seconds += CostsOfStage(parts_, plan_, {.count = of_chunk}, first, last, host_op_s_).Total();
     }
