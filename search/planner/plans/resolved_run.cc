@@ -20,7 +20,7 @@ ResolvedRun::ResolvedRun(const SearchSpace& space, CostModel& costs) : space_(sp
 
 void ResolvedRun::AutoSplit::Clear() {
   for (std::vector<RankLoad>& of_ranks : loads) of_ranks.clear();
-  for (auto& by_scattering : op_bytes) {
+  for (auto& by_scattering : ranks) {
     for (std::vector<RankBytes>& bytes : by_scattering) bytes.clear();
   }
 }
@@ -47,25 +47,19 @@ void ResolvedRun::StatesGroup::Clear() {
       for (std::vector<std::int64_t>& bytes : by_place) bytes.clear();
     }
   }
-  for (auto& by_scattering : even) {
-    for (std::vector<std::int64_t>& bytes : by_scattering) bytes.clear();
-  }
 }
 
 void ResolvedRun::Set(const ParallelPlan& run, Values values, Values parts) {
   values_ = values;
   parts_ = parts;
-  const bool same_mesh = run.mesh() == mesh_;
-  const StageOptions layout{.virtual_stages = run.virtual_stages, .schedule = run.schedule};
-  const bool same_layout = same_mesh && run.micro_batch == micro_batch_ && layout == layout_;
+  const bool same_mesh = run.mesh() == plan_.mesh();
+  const bool same_layout = same_mesh && run.micro_batch == plan_.micro_batch &&
+                           run.schedule == plan_.schedule && run.virtual_stages == plan_.virtual_stages;
   if (!same_mesh) units_.clear();
   if (!same_layout) {
     // The memory of long splits is returned.
     constexpr std::int64_t kMostKeptStages = 256;
-    if (mesh_.pp * layout_.virtual_stages > kMostKeptStages) layers_ = {};
-    mesh_ = run.mesh();
-    micro_batch_ = run.micro_batch;
-    layout_ = layout;
+    if (StageCount(plan_) > kMostKeptStages) layers_ = {};
     layers_.Clear();
     all_states_.Clear();
     for (std::vector<RankLoad>& loads : even_) loads.clear();
@@ -96,16 +90,13 @@ void ResolvedRun::Set(const ParallelPlan& run, Values values, Values parts) {
   auto_ = run.split == SplitMode::kAuto;
 }
 
-ResolvedRun::AutoSplit& ResolvedRun::SplitOf(std::size_t i) {
-  const SearchSpace::RecomputeValue& depth = ValueAt(i);
-  std::vector<AutoSplit*>& by_layers = layer_->by_depth[static_cast<std::size_t>(depth.mode)];
-  const std::size_t layers =
-      depth.mode == Recompute::kSelective ? depth.parts.Index() : static_cast<std::size_t>(depth.layers);
-  if (by_layers.size() <= layers) by_layers.resize(layers + 1);
-  if (by_layers[layers] != nullptr) return *by_layers[layers];
+ResolvedRun::AutoSplit& ResolvedRun::MakeSplit(const SearchSpace::RecomputeValue& value) {
+  std::vector<AutoSplit*>& known = layer_->by_depth[static_cast<std::size_t>(value.mode)];
+  const std::size_t at = DepthIndex(value);
+  if (known.size() <= at) known.resize(at + 1);
   AutoSplit& split = layer_->splits.Add();
-  by_layers[layers] = &split;
-  depth.SetIn(plan_);
+  known[at] = &split;
+  value.SetIn(plan_);
   resolved_ = plan_;
   static_cast<StageOptions&>(resolved_) = split.stage = BalancedStages(costs_, plan_);
   split.held = space_.HoldsSplit(resolved_);
@@ -229,69 +220,58 @@ bool ResolvedRun::IsTooLarge(std::int64_t arena_bytes) {
 
 const ParallelPlan& ResolvedRun::At(std::size_t i) {
   ValueAt(i).SetIn(plan_);
-  if (!auto_) {
-    resolved_ = ResolveSplit(costs_, plan_);
-  } else {
-    resolved_ = plan_;
-    static_cast<StageOptions&>(resolved_) = SplitOf(i).stage;
-  }
+  if (!auto_) return resolved_ = ResolveSplit(costs_, plan_);
+  resolved_ = plan_;
+  static_cast<StageOptions&>(resolved_) = SplitOf(i).stage;
   return resolved_;
 }
 
 std::int64_t ResolvedRun::Arena(std::size_t i) {
   const SearchSpace::RecomputeValue& value = ValueAt(i);
   const std::size_t overlaps = OverlapsMessages(plan_) ? 1 : 0;
-  std::vector<RankBytes> made;
-  const auto add = [&](const std::vector<RankLoad>& loads, std::vector<RankBytes>& op_bytes) {
-    const PlanMemory& memory = MemoryOf(value);
-    for (const RankLoad& load : loads) {
-      op_bytes.push_back({load.place, load.layers, memory.OpWorkspace() + memory.Activations(load),
-                          load.in_flight * memory.RecomputedLayer()});
-    }
-  };
-  const std::vector<RankBytes>* ranks = &made;
-  std::int64_t worst = 0;
-  if (plan_.split == SplitMode::kEven) {
-    std::vector<RankLoad>& loads = even_[overlaps];
-    if (loads.empty()) {
-      plan_.recompute = Recompute::kNone;
-      loads = LoadsOf(plan_);
-    }
-    std::vector<RankBytes>& even = ModeOf(value).even;
-    if (even.empty()) add(loads, even);
-    std::vector<std::int64_t>& fixed = Of(states_->even);
-    if (fixed.empty()) {
-      for (const RankBytes& rank : even) fixed.push_back(FixedBytes(rank.place, rank.layers));
-    }
-    value.SetIn(plan_);
-    const std::int64_t recomputed = FullyRecomputedLayers(plan_, costs_.model().layers / StageCount(plan_));
-    for (std::size_t rank = 0; rank < even.size(); ++rank)
-      worst = std::max(worst, fixed[rank] + even[rank].bytes - recomputed * even[rank].saved);
+  const auto worst_of = [this](const std::vector<RankBytes>& ranks, std::int64_t recomputed) {
+    std::int64_t worst = 0;
+    for (const RankBytes& rank : ranks)
+      worst = std::max(worst, FixedBytes(rank.place, rank.layers) + rank.bytes - recomputed * rank.saved);
     return worst;
-  }
+  };
   if (auto_) {
     AutoSplit& split = SplitOf(i);
-    if (split.loads[overlaps].empty()) split.loads[overlaps] = LoadsOf(At(i));
-    std::vector<RankBytes>& op_bytes = Of(split.op_bytes);
-    if (op_bytes.empty()) add(split.loads[overlaps], op_bytes);
-    ranks = &op_bytes;
-  } else {
-    add(LoadsOf(At(i)), made);
+    std::vector<RankBytes>& ranks = Of(split.ranks);
+    if (ranks.empty()) {
+      if (split.loads[overlaps].empty()) split.loads[overlaps] = LoadsOf(At(i));
+      AddRanks(split.loads[overlaps], MemoryOf(value), ranks);
+    }
+    return worst_of(ranks, 0);
   }
-  for (const RankBytes& rank : *ranks)
-    worst = std::max(worst, FixedBytes(rank.place, rank.layers) + rank.bytes);
-  return worst;
+  if (plan_.split != SplitMode::kEven) {
+    std::vector<RankBytes> ranks;
+    AddRanks(LoadsOf(At(i)), MemoryOf(value), ranks);
+    return worst_of(ranks, 0);
+  }
+  std::vector<RankBytes>& even = ModeOf(value).even;
+  if (even.empty()) {
+    if (even_[overlaps].empty()) {
+      plan_.recompute = Recompute::kNone;
+      even_[overlaps] = LoadsOf(plan_);
+    }
+    AddRanks(even_[overlaps], MemoryOf(value), even);
+  }
+  value.SetIn(plan_);
+  return worst_of(even, FullyRecomputedLayers(plan_, costs_.model().layers / StageCount(plan_)));
+}
+
+void ResolvedRun::AddRanks(const std::vector<RankLoad>& loads, const PlanMemory& memory,
+                           std::vector<RankBytes>& ranks) const {
+  for (const RankLoad& load : loads) {
+    ranks.push_back({load.place, load.layers, memory.OpWorkspace() + memory.Activations(load),
+                     load.in_flight * memory.RecomputedLayer()});
+  }
 }
 
 std::vector<RankLoad> ResolvedRun::LoadsOf(const ParallelPlan& plan) {
   return LargestLoads(costs_.problem().With(plan), costs_.cluster().engine,
                       in_flight_[OverlapsMessages(plan) ? 1 : 0]);
-}
-
-ResolvedRun::LayerGroup::Mode& ResolvedRun::ModeOf(const SearchSpace::RecomputeValue& value) {
-  LayerGroup::Mode*& mode = Of(layer_->mode_of)[ModeIndex(value)];
-  if (mode == nullptr) mode = &Of(layer_->modes).Add();
-  return *mode;
 }
 
 const PlanMemory& ResolvedRun::MemoryOf(const SearchSpace::RecomputeValue& value) {
@@ -303,11 +283,10 @@ const PlanMemory& ResolvedRun::MemoryOf(const SearchSpace::RecomputeValue& value
   return *memory;
 }
 
-std::int64_t ResolvedRun::FixedBytes(RankPlace place, std::int64_t layers) {
+std::int64_t ResolvedRun::MakeFixedBytes(RankPlace place, std::int64_t layers) {
   std::vector<std::int64_t>& by_layers = Of(states_->fixed)[(place.first ? 1U : 0U) + (place.last ? 2U : 0U)];
   const auto at = static_cast<std::size_t>(layers);
   if (by_layers.size() <= at) by_layers.resize(at + 1, kUnknown);
-  if (by_layers[at] != kUnknown) return by_layers[at];
   const PlanMemory& memory =
       *Of(layer_->modes).Find([](const LayerGroup::Mode& mode) { return mode.memory.has_value(); })->memory;
   const std::int64_t shards = StateShards(plan_);

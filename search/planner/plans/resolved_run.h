@@ -76,8 +76,8 @@ class ResolvedRun {
   struct RankBytes {
     RankPlace place;
     std::int64_t layers = 0;
-    std::int64_t bytes = 0;
-    std::int64_t saved = 0;  // by each recomputed layer of a stage
+    std::int64_t bytes = 0;  // what ops keep and work in
+    std::int64_t saved = 0;  // by each recomputed layer of a stage, where `bytes` are those without
   };
   static constexpr std::int64_t kUnknown = -1;
   // By whether messages overlap and whether they are scattered.
@@ -107,13 +107,17 @@ class ResolvedRun {
   };
   struct AutoSplit {
     StageOptions stage;
-    bool held = false;                            // by the space
-    std::array<std::vector<RankLoad>, 2> loads;   // by whether messages overlap
-    ByMessages<std::vector<RankBytes>> op_bytes;  // what ops keep and work in
+    bool held = false;                           // by the space
+    std::array<std::vector<RankLoad>, 2> loads;  // by whether messages overlap
+    ByMessages<std::vector<RankBytes>> ranks;
     void Clear();
   };
   // Values of recompute whose layers keep the same: none, full with any depth, and each set of parts.
   static constexpr std::size_t kModes = 2 + LayerParts::kSets;
+  // The place of a value among those of its mode.
+  static std::size_t DepthIndex(const SearchSpace::RecomputeValue& value) {
+    return value.mode == Recompute::kSelective ? value.parts.Index() : static_cast<std::size_t>(value.layers);
+  }
   static std::size_t ModeIndex(const SearchSpace::RecomputeValue& value) {
     if (value.mode == Recompute::kSelective) return 2 + value.parts.Index();
     return value.mode == Recompute::kFull ? 1 : 0;
@@ -123,7 +127,7 @@ class ResolvedRun {
   struct LayerGroup {
     struct Mode {
       std::optional<PlanMemory> memory;
-      std::vector<RankBytes> even;  // what ops keep without full recomputation and work in; of an even split
+      std::vector<RankBytes> even;  // of an even split, without full recomputation
       void Clear();
     };
     LayerOptions layer;  // without recomputation
@@ -148,7 +152,6 @@ class ResolvedRun {
     bool sequence_parallel = false;
     // By whether a rank is the first and whether it is the last, then by its layers; kUnknown: not made.
     ByMessages<std::array<std::vector<std::int64_t>, 4>> fixed;
-    ByMessages<std::vector<std::int64_t>> even;  // those of the ranks of an even split
     void Clear();
   };
   // The units of ranks, which plans of a mesh share.
@@ -165,13 +168,33 @@ class ResolvedRun {
   void KnowParts();
   // Seconds that a value adds to the backwards of all layers of a microbatch.
   double AddedSeconds(const SearchSpace::RecomputeValue& value);
-  AutoSplit& SplitOf(std::size_t i);  // of the i-th plan, with split=auto
+  // Returns the split of the i-th plan, with split=auto.
+  AutoSplit& SplitOf(std::size_t i) {
+    const SearchSpace::RecomputeValue& value = ValueAt(i);
+    const std::vector<AutoSplit*>& known = layer_->by_depth[static_cast<std::size_t>(value.mode)];
+    const std::size_t at = DepthIndex(value);
+    return at < known.size() && known[at] != nullptr ? *known[at] : MakeSplit(value);
+  }
+  AutoSplit& MakeSplit(const SearchSpace::RecomputeValue& value);
+  // Appends the bytes of ranks with these loads.
+  void AddRanks(const std::vector<RankLoad>& loads, const PlanMemory& memory,
+                std::vector<RankBytes>& ranks) const;
   // Returns true only if no plan of the run fits, whatever the splits are; computes none of these.
   bool IsTooLarge(std::int64_t arena_bytes);
-  LayerGroup::Mode& ModeOf(const SearchSpace::RecomputeValue& value);
+  LayerGroup::Mode& ModeOf(const SearchSpace::RecomputeValue& value) {
+    LayerGroup::Mode*& mode = Of(layer_->mode_of)[ModeIndex(value)];
+    if (mode == nullptr) mode = &Of(layer_->modes).Add();
+    return *mode;
+  }
   const PlanMemory& MemoryOf(const SearchSpace::RecomputeValue& value);
   std::vector<RankLoad> LoadsOf(const ParallelPlan& plan);  // a plan of the layout
-  std::int64_t FixedBytes(RankPlace place, std::int64_t layers);
+  std::int64_t FixedBytes(RankPlace place, std::int64_t layers) {
+    const std::vector<std::int64_t>& known =
+        Of(states_->fixed)[(place.first ? 1U : 0U) + (place.last ? 2U : 0U)];
+    const auto at = static_cast<std::size_t>(layers);
+    return at < known.size() && known[at] != kUnknown ? known[at] : MakeFixedBytes(place, layers);
+  }
+  std::int64_t MakeFixedBytes(RankPlace place, std::int64_t layers);
   template <typename T>
   T& Of(ByMessages<T>& by_messages) const {
     return by_messages[plan_.p2p_overlap ? 1 : 0][plan_.scatter_gather ? 1 : 0];
@@ -180,15 +203,12 @@ class ResolvedRun {
   const SearchSpace& space_;
   CostModel& costs_;
   Values values_, parts_;
-  ParallelPlan plan_;              // the run at hand, with the recompute of the plan at hand
+  ParallelPlan plan_{{.tp = 0}};   // the run at hand, with the recompute of the plan at hand
   ParallelPlan resolved_;          // see At
   bool auto_ = false;              // whether its split is balanced
   LayerGroup* layer_ = nullptr;    // of the run
   StatesGroup* states_ = nullptr;  // of the run
   // Of the layout at hand.
-  MeshOptions mesh_{.tp = 0};
-  StageOptions layout_;
-  std::int64_t micro_batch_ = 0;
   Reused<LayerGroup> layers_;
   Reused<StatesGroup> all_states_;
   // By whether messages overlap.
