@@ -265,7 +265,8 @@ class SearchSpace::Enumeration {
   // A combination of values of the options after split.
   struct Combination {
     ParallelPlan values;
-    std::size_t broken = kNone;  // the first of variant_rules_ that it breaks
+    std::size_t broken = kNone;         // the first of variant_rules_ that it breaks
+    std::vector<ParallelPlan> derived;  // the combinations of values of derived options beside it, but split
   };
   // How many combinations break a rule first and have this attention, which decides on the values of
   // recompute.
@@ -280,7 +281,8 @@ class SearchSpace::Enumeration {
   void MakeCombinations(std::size_t index, std::size_t broken) {
     if (index == variants_.size()) {
       broken = FirstBroken(variant_rules_, broken);
-      combinations_.push_back({plan_, broken});
+      combinations_.push_back({plan_, broken, {}});
+      AddDerived(0, combinations_.back().derived);
       const auto alike = std::find_if(alike_combinations_.begin(), alike_combinations_.end(),
                                       [&](const AlikeCombinations& known) {
                                         return known.broken == broken && known.attention == plan_.attention;
@@ -294,6 +296,14 @@ class SearchSpace::Enumeration {
     }
     ForEachValue(
         *variants_[index], [&] { MakeCombinations(index + 1, broken); }, index);
+  }
+
+  void AddDerived(std::size_t index, std::vector<ParallelPlan>& combinations) {
+    if (index == derived_.size()) {
+      combinations.push_back(plan_);
+      return;
+    }
+    ForEachValue(*derived_[index], [&] { AddDerived(index + 1, combinations); });
   }
 
   // Returns whether a variant's value is covered by another one, which the framework expresses.
@@ -344,6 +354,7 @@ class SearchSpace::Enumeration {
     for (const Combination& combination : combinations_) {
       if (is_counted(combination.broken)) continue;
       for (const VariantAxis* axis : variants_) axis->option->copy(combination.values, plan_);
+      derived_values_ = &combination.derived;
       const std::size_t broken = FirstBroken(other_variant_rules_, std::min(outer, combination.broken));
       if (!VisitRecomputes(broken)) return false;
     }
@@ -375,7 +386,7 @@ class SearchSpace::Enumeration {
       last_broken = 0;
       for (std::size_t split = 0; split < choices_->size(); ++split) {
         SetSplit((*choices_)[split]);
-        AddAlternatives(0, split, depths, last_broken);
+        AddAlternatives(split, depths, last_broken);
       }
       if (!alternatives_.empty()) {
         if (!visit_(alternatives_)) return false;
@@ -391,20 +402,18 @@ class SearchSpace::Enumeration {
     return true;
   }
 
-  // Adds the alternatives with the values of derived options up to `index` as they are in the plan at hand.
-  // Raises `last_broken` to the first rule that an illegal one breaks.
-  void AddAlternatives(std::size_t index, std::size_t split, std::span<const RecomputeValue> depths,
-                       std::size_t& last_broken) {
-    if (index < derived_.size()) {
-      ForEachValue(*derived_[index], [&] { AddAlternatives(index + 1, split, depths, last_broken); });
-      return;
+  // Adds the alternatives of the plan at hand with its split. Raises `last_broken` to the first rule that an
+  // illegal one breaks.
+  void AddAlternatives(std::size_t split, std::span<const RecomputeValue> depths, std::size_t& last_broken) {
+    for (const ParallelPlan& values : *derived_values_) {
+      for (const VariantAxis* axis : derived_) axis->option->copy(values, plan_);
+      if (const std::size_t broken = FirstBroken(derived_rules_, kNone); broken != kNone) {
+        last_broken = std::max(last_broken, broken);
+        continue;
+      }
+      const LegalValues& legal = LegalDepths(split, depths, last_broken);
+      if (!legal.depths.empty()) alternatives_.push_back({plan_, legal.depths, legal.parts});
     }
-    if (const std::size_t broken = FirstBroken(derived_rules_, kNone); broken != kNone) {
-      last_broken = std::max(last_broken, broken);
-      return;
-    }
-    const LegalValues& legal = LegalDepths(split, depths, last_broken);
-    if (!legal.depths.empty()) alternatives_.push_back({plan_, legal.depths, legal.parts});
   }
 
   // Sets each value of the option that is neither redundant nor covered in the plan at hand, the default
@@ -501,9 +510,10 @@ class SearchSpace::Enumeration {
   ParallelPlan plan_;
   std::vector<std::size_t> split_rules_;  // those of level kSplit that MakeSplits checks
   std::vector<std::pair<std::int64_t, std::vector<SplitCase>>>
-      splits_;                                         // by virtual stages, of the pp at hand
-  const std::vector<SplitChoice>* choices_ = nullptr;  // of the layout at hand
-  std::int64_t most_layers_ = 0;                       // of its largest stage
+      splits_;                                                 // by virtual stages, of the pp at hand
+  const std::vector<SplitChoice>* choices_ = nullptr;          // of the layout at hand
+  const std::vector<ParallelPlan>* derived_values_ = nullptr;  // of the combination at hand
+  std::int64_t most_layers_ = 0;                               // of its largest stage
   // Those of the mesh at hand, in order; all of them, by the rule that they break.
   std::vector<Combination> combinations_;
   std::vector<AlikeCombinations> alike_combinations_;
