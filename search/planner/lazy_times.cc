@@ -5,7 +5,6 @@
 #include <deque>
 #include <functional>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <queue>
 #include <tuple>
@@ -201,15 +200,26 @@ class FrontSweep {
 
   // Returns false once `goes_on` does, which is asked before the times of a few plans are computed.
   bool Run(const std::function<bool()>& goes_on) {
-    std::vector<std::uint32_t> plans(feasible_.plans.size());
-    std::iota(plans.begin(), plans.end(), std::uint32_t{0});
-    std::sort(plans.begin(), plans.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return std::pair(feasible_.plans[a].seconds, a) < std::pair(feasible_.plans[b].seconds, b);
-    });
+    // A plan has its first bound until the sweep reaches it. Copies of these: there are many plans.
+    struct Unreached {
+      double seconds = 0;
+      std::uint32_t plan = 0, least_kib = 0;
+      bool operator<(const Unreached& other) const {
+        return std::pair(seconds, plan) < std::pair(other.seconds, other.plan);
+      }
+    };
+    std::vector<Unreached> plans;
+    plans.reserve(feasible_.plans.size());
+    for (const FeasiblePlan& plan : feasible_.plans)
+      plans.push_back({plan.seconds, static_cast<std::uint32_t>(plans.size()), plan.least_kib});
+    std::sort(plans.begin(), plans.end());
     std::size_t next = 0;
     for (std::size_t looked = 0; next < plans.size() || !queue_.empty();) {
       Candidate first;
-      if (next < plans.size()) first = WholePlan(plans[next]);
+      if (next < plans.size()) {
+        first = {
+            .seconds = plans[next].seconds, .least_kib = plans[next].least_kib, .plan = plans[next].plan};
+      }
       if (next < plans.size() && (queue_.empty() || queue_.top() > first)) {
         ++next;
       } else {
