@@ -10,6 +10,7 @@
 #include "search/frameworks/run_draft.h"
 #include "search/frameworks/said_options.h"
 #include "search/frameworks/split_settings.h"
+#include "search/frameworks/unmodelled.h"
 #include "search/plan/legality.h"
 
 namespace autocfg {
@@ -24,6 +25,7 @@ struct FrameworkAdapter {
   void (*read)(const ReadingOptions& options, SettingReader& read, RunDraft& run);
   std::span<const SayingSetting> saying;
   std::span<const HarmlessSetting> harmless;
+  std::span<const UnmodelledSetting> unmodelled = {};
   SettingsForm form;
   std::string_view marker = {};               // of flags: one that is in each command that trains
   bool (*recognizes)(std::string_view text);  // whether the text is such a file, if it is JSON as the form is

@@ -119,6 +119,7 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
   SettingReader read(result.settings);
   RunDraft run;
   const FrameworkAdapter& adapter = *FindFrameworkAdapter(framework);
+  RefuseUnmodelled(adapter.unmodelled, read);
   adapter.read(options, read, run);
   if (read.ok()) ApplySaidOptions(adapter.saying, options.plan, read, run);
   read.NoteRepeated();

@@ -8,7 +8,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "fmt/format.h"
 
 namespace autocfg {
@@ -25,14 +24,11 @@ constexpr char kWordsOfSplitting[] =
 // Short words, of which a name has one between two '-' or '.'.
 constexpr std::string_view kShortWords[] = {"tp", "pp", "dp", "cp", "ep", "sp", "mp", "noop"};
 
-const HarmlessSetting* FindHarmless(std::span<const HarmlessSetting> table, const std::string& name) {
-  for (const HarmlessSetting& harmless : table) {
-    for (absl::string_view known : absl::StrSplit(harmless.names, ' ')) {
-      const bool prefix = absl::ConsumeSuffix(&known, "*");
-      if (prefix ? absl::StartsWith(name, known) : name == known) return &harmless;
-    }
-  }
-  return nullptr;
+const HarmlessSetting* FindHarmless(std::span<const HarmlessSetting> table, std::string_view name) {
+  const auto found = std::find_if(table.begin(), table.end(), [&](const HarmlessSetting& harmless) {
+    return IsNamedBy(harmless.names, name);
+  });
+  return found == table.end() ? nullptr : &*found;
 }
 
 bool HasShortWord(const std::string& words) {
@@ -41,16 +37,10 @@ bool HasShortWord(const std::string& words) {
          all.end();
 }
 
-// Returns whether its value says that the setting does nothing.
-bool IsOff(const Setting& setting) {
-  constexpr std::array<std::string_view, 9> kOff = {"0",    "false", "False", "FALSE", "none",
-                                                    "None", "null",  "~",     ""};
-  if (!setting.unknown.empty() || setting.values.empty()) return false;
-  const bool size = setting.name.ends_with("size") || setting.name.ends_with("degree") ||
-                    HasShortWord(setting.name.substr(setting.name.find_last_of("-.") + 1));
-  return std::all_of(setting.values.begin(), setting.values.end(), [&](const std::string& value) {
-    return std::find(kOff.begin(), kOff.end(), value) != kOff.end() || (size && value == "1");
-  });
+// A size of 1 splits nothing.
+bool IsSize(const std::string& name) {
+  return name.ends_with("size") || name.ends_with("degree") ||
+         HasShortWord(name.substr(name.find_last_of("-.") + 1));
 }
 
 }  // namespace
@@ -67,7 +57,7 @@ bool SpeaksOfSplitting(std::string_view name) {
 void RefuseUnreadSplits(std::span<const HarmlessSetting> table, const std::vector<const Setting*>& unread,
                         SettingReader& read) {
   for (const Setting* setting : unread) {
-    if (!SpeaksOfSplitting(setting->name) || IsOff(*setting)) continue;
+    if (!SpeaksOfSplitting(setting->name) || IsOff(*setting, IsSize(setting->name))) continue;
     const HarmlessSetting* harmless = FindHarmless(table, setting->name);
     if (harmless != nullptr && harmless->why == kSaysDefault) {
       const std::string positive = absl::StrCat("--", setting->name.substr(std::string_view("--no-").size()));

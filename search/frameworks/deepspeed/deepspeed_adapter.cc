@@ -62,6 +62,14 @@ constexpr HarmlessSetting kDeepSpeedHarmless[] = {
     {"zero_optimization.legacy_stage1", "it is another way of the same stage"},
 };
 
+constexpr UnmodelledSetting kDeepSpeedUnmodelled[] = {
+    {"zero_optimization.offload_optimizer.device zero_optimization.offload_param.device", kNoHostStates},
+    {"activation_checkpointing.cpu_checkpointing", kNoHostActivations},
+    {"zero_optimization.zero_quantized_weights zero_optimization.zero_quantized_gradients",
+     "quantized communication is not modelled"},
+    {"elasticity.enabled", "the batch is known only when it starts"},
+};
+
 constexpr SayingSetting kDeepSpeedSaying[] = {
     deepspeed::kAxisSettings[0],          deepspeed::kAxisSettings[1], {"mbs", deepspeed::kMicroBatch},
     {"recompute", deepspeed::kRecompute}, {"zero", deepspeed::kStage},
@@ -76,6 +84,7 @@ constexpr FrameworkAdapter kDeepSpeedAdapter = {
     .read = &ReadDeepSpeed,
     .saying = kDeepSpeedSaying,
     .harmless = kDeepSpeedHarmless,
+    .unmodelled = kDeepSpeedUnmodelled,
     .form = SettingsForm::kJson,
     .recognizes =
         [](std::string_view text) {

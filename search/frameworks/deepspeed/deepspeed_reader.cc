@@ -97,16 +97,8 @@ void ReadZero(SettingReader& read, RunDraft& run) {
         *read.Find(deepspeed::kShards),
         fmt::format("is {}, which does not divide the {} data ranks; change one of them", shards, plan.dp));
   }
-  for (const std::string_view which : {"optimizer", "param"}) {
-    const std::string name = fmt::format("zero_optimization.offload_{}.device", which);
-    if (read.Has(name) && read.Text(name) != "none")
-      read.Fail(*read.Find(name), fmt::format("is {}: states in host memory are not modelled",
-                                              base::Printable(read.Text(name))));
-  }
   read.RefuseAboveOne("zero_optimization.zero_hpz_partition_size",
                       "a second copy of the parameters is not modelled");
-  for (const std::string_view name : {"zero_quantized_weights", "zero_quantized_gradients"})
-    read.RefuseIfOn(fmt::format("zero_optimization.{}", name), "quantized communication is not modelled");
 }
 
 void NoteWhatIsTheScripts(const ReadingOptions& options, SettingReader& read) {
@@ -154,8 +146,6 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
   }
   if (plan.pp == 1) NoteWhatIsTheScripts(options, read);
   read.RefuseAboveOne("sequence_parallel_size", "sequence parallelism of its own kind is not modelled");
-  read.RefuseIfOn("activation_checkpointing.cpu_checkpointing",
-                  "activations in host memory are not modelled");
   constexpr std::string_view kDistributed = "activation_checkpointing.partition_activations";
   if (plan.tp > 1) {
     read.RefuseIfOn(kDistributed, "inputs that are split over tensor ranks are not modelled");
@@ -168,7 +158,6 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
   }
   if (read.Has("zero_optimization") && !read.Has("zero_optimization.stage"))
     read.RefuseIfOn("zero_optimization", "a stage is not named; write {\"stage\": 1}");
-  read.RefuseIfOn("elasticity.enabled", "the batch is known only when it starts");
   const bool bf16 = read.Flag("bf16.enabled") || read.Flag("bfloat16.enabled"),
              fp16 = read.Flag("fp16.enabled");
   if (bf16 && fp16)

@@ -111,8 +111,6 @@ void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run) {
               fmt::format("is '{}', which is not modelled; only {}, {} and {} can be read",
                           base::Printable(position), kLearnedPositions, kRotaryPositions, kNoPositions));
   }
-  // A mixture's other settings say nothing without its size.
-  read.RefuseIfOn(names.experts, "mixtures of experts are not modelled");
 }
 
 void ReadCorePlan(const CoreNames& names, const ReadingOptions& options, SettingReader& read, RunDraft& run) {

@@ -24,7 +24,7 @@ struct CoreNames {
   std::string_view sp, micro_batch, global_batch;
   std::string_view recompute, recompute_method, recompute_layers;
   std::string_view attention, tp_overlap;
-  std::string_view context_parallel, expert_parallel, experts;  // never written
+  std::string_view context_parallel, expert_parallel;  // never written
 };
 
 // Values that both have.

@@ -44,8 +44,7 @@ inline constexpr CoreNames kMegatronNames = {
     .attention = "--attention-backend",
     .tp_overlap = "--tp-comm-overlap",
     .context_parallel = "--context-parallel-size",
-    .expert_parallel = "--expert-model-parallel-size",
-    .experts = "--num-experts"};
+    .expert_parallel = "--expert-model-parallel-size"};
 
 namespace megatron {
 inline constexpr std::string_view kGroupedQueries = "--group-query-attention";

@@ -71,6 +71,39 @@ constexpr HarmlessSetting kMegatronHarmless[] = {
     {"--eval-*", "it is of validation"},
 };
 
+// Features first: a file that is refused for one names no other reason.
+constexpr UnmodelledSetting kMegatronUnmodelled[] = {
+    {"--num-experts", kNoExperts},
+    {"--spec", kNoExperts, "moe"},
+    {"--lora* --qlora* --peft* --adapter*", kNoAdapters},
+    {"--hybrid-layer-pattern --hybrid-override-pattern --hybrid-attention-ratio --hybrid-mlp-ratio "
+     "--is-hybrid-model",
+     kNoOtherLayers},
+    {"--experimental-attention-variant --linear-attention-type --linear-attention-freq", kNoOtherLayers},
+    {"--spec", kNoOtherLayers, "mamba hybrid experimental_attention"},
+    {"--heterogeneous-layers-config-path --heterogeneous-layers-config-encoded-json",
+     "layers that differ are not modelled"},
+    {"--multi-latent-attention", "multi-latent attention is not modelled"},
+    {"--mtp-num-layers", "multi-token prediction is not modelled"},
+    {"--softmax-type", "a sink beside the scores of attention is not modelled", "off-by-one learnable"},
+    {"--fp4*", kNoFp4},
+    {"--optimizer-cpu-offload", kNoHostStates},
+    {"--cpu-offloading --cpu-offloading-num-layers --fine-grained-activation-offloading --offload-modules",
+     kNoHostActivations},
+    {"--encoder-num-layers", "encoders are not modelled"},
+    {"--squared-relu", "this activation is not modelled"},
+    {"--use-torch-fsdp2", "PyTorch's FSDP in Megatron is not modelled; --use-megatron-fsdp is"},
+    {"--distribute-saved-activations", "inputs that are split over tensor ranks are not modelled"},
+    {"--use-tp-pp-dp-mapping", "ranks in this order are not modelled"},
+    {"--deepspeed", "DeepSpeed trains; give its JSON file, with --from deepspeed and --model"},
+    {"--model-parallel-size", "it is of Megatron-LM before 2.0; write --tensor-model-parallel-size"},
+    {"--batch-size", "it is of Megatron-LM before 2.0; write --micro-batch-size and --global-batch-size"},
+    {"--checkpoint-activations", "it is an old name; write --recompute-granularity"},
+    {"--use-mp-args-from-checkpoint-args", "the parallelism stands in a checkpoint; write its options"},
+    {"--decoder-num-layers", "it names another model than --num-layers"},
+    {"--yaml-cfg", "the options stand in another file"},
+};
+
 constexpr auto kMegatronSaying = CoreSaying(kMegatronNames, megatron::kShardsStates);
 
 constexpr std::string_view kStageSpellings[] = {
@@ -97,6 +130,7 @@ constexpr FrameworkAdapter kMegatronAdapter = {
     .read = &ReadMegatron,
     .saying = kMegatronSaying,
     .harmless = kMegatronHarmless,
+    .unmodelled = kMegatronUnmodelled,
     .form = SettingsForm::kFlags,
     .marker = kMegatronNames.micro_batch,
     .recognizes = [](std::string_view text) { return text.find(kMegatronNames.micro_batch) != text.npos; },

@@ -463,34 +463,9 @@ void ReadModel(const ReadingOptions& options, SettingReader& read, RunDraft& run
 }  // namespace
 
 void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 21> kRefused = {{
-      {"--multi-latent-attention", "multi-latent attention is not modelled"},
-      {"--mtp-num-layers", "multi-token prediction is not modelled"},
-      {"--cpu-offloading", "activations in host memory are not modelled"},
-      {"--cpu-offloading-num-layers", "activations in host memory are not modelled"},
-      {"--optimizer-cpu-offload", "states in host memory are not modelled"},
-      {"--deepspeed", "DeepSpeed trains; give its JSON file, with --from deepspeed and --model"},
-      {"--model-parallel-size", "it is an old name; write --tensor-model-parallel-size"},
-      {"--use-mp-args-from-checkpoint-args", "the parallelism stands in a checkpoint; write its options"},
-      {"--checkpoint-activations", "it is an old name; write --recompute-granularity"},
-      {"--distribute-saved-activations", "inputs that are split over tensor ranks are not modelled"},
-      {"--use-tp-pp-dp-mapping", "ranks in this order are not modelled"},
-      {"--use-torch-fsdp2", "PyTorch's FSDP in Megatron is not modelled; --use-megatron-fsdp is"},
-      {"--squared-relu", "this activation is not modelled"},
-      {"--hybrid-override-pattern", "other layers than attention are not modelled"},
-      {"--is-hybrid-model", "other layers than attention are not modelled"},
-      {"--heterogeneous-layers-config-path", "layers that differ are not modelled"},
-      {"--heterogeneous-layers-config-encoded-json", "layers that differ are not modelled"},
-      {"--encoder-num-layers", "encoders are not modelled"},
-      {"--decoder-num-layers", "it names another model than --num-layers"},
-      {"--yaml-cfg", "the options stand in another file"},
-      {"--use-checkpoint-args", "the model stands in a checkpoint; give --model"},
-  }};
-  for (const auto& [name, why] : kRefused) {
-    const bool of_model = why.ends_with("give --model");
-    if (!of_model || !options.model) read.RefuseIfOn(name, why);
-  }
-  ReadRanks(kLaunchNodes, kLaunchRanks, options, read, run);
+  if (!options.model)
+    read.RefuseIfOn("--use-checkpoint-args", "the model stands in a checkpoint; give --model");
+  ReadRanks({.nodes = kLaunchNodes, .ranks_of_node = kLaunchRanks}, options, read, run);
   run.workload.seq_len = options.seq_len > 0 ? options.seq_len : read.Required(kMegatronNames.seq_len);
   if (options.model) {
     run.model = *options.model;

@@ -43,8 +43,7 @@ inline constexpr CoreNames kNemoNames = {
     .attention = "model.attention_backend",
     .tp_overlap = "model.ub_tp_comm_overlap",
     .context_parallel = "model.context_parallel_size",
-    .expert_parallel = "model.expert_model_parallel_size",
-    .experts = "model.num_moe_experts"};
+    .expert_parallel = "model.expert_model_parallel_size"};
 
 // What its granularity selective recomputes: it has no list of modules.
 inline constexpr LayerParts kNemoParts = {LayerPart::kCoreAttention};

@@ -44,6 +44,17 @@ constexpr HarmlessSetting kNemoHarmless[] = {
     {"model.data.*", "it is of data"},
 };
 
+constexpr UnmodelledSetting kNemoUnmodelled[] = {
+    {"model.num_moe_experts", kNoExperts},
+    {"model.peft.peft_scheme", kNoAdapters},
+    {"model.hybrid_override_pattern model.hybrid_attention_ratio model.hybrid_mlp_ratio model.mamba_*",
+     kNoOtherLayers},
+    {"model.fp4", kNoFp4},
+    {"model.cpu_offloading", kNoHostActivations},
+    {"model.fsdp", "PyTorch's FSDP in NeMo is not modelled"},
+    {"model.use_tp_pp_dp_mapping", "ranks in this order are not modelled"},
+};
+
 constexpr auto kNemoSaying = CoreSaying(kNemoNames, nemo::kOptimizer);
 
 }  // namespace
@@ -54,6 +65,7 @@ constexpr FrameworkAdapter kNemoAdapter = {
     .read = &ReadNemo,
     .saying = kNemoSaying,
     .harmless = kNemoHarmless,
+    .unmodelled = kNemoUnmodelled,
     .form = SettingsForm::kYaml,
     .recognizes =
         [](std::string_view text) {

@@ -72,9 +72,6 @@ void ReadNemo(const ReadingOptions& options, SettingReader& read, RunDraft& run)
   }
   ReadNemoPrecision(read, run);
   ReadCorePlan(kNemoNames, options, read, run);
-  read.RefuseIfOn("model.fsdp", "PyTorch's FSDP in NeMo is not modelled");
-  read.RefuseIfOn("model.cpu_offloading", "activations in host memory are not modelled");
-  read.RefuseIfOn("model.use_tp_pp_dp_mapping", "ranks in this order are not modelled");
   ParallelPlan& plan = run.plan;
   plan.virtual_stages = read.Whole(nemo::kVirtualStages, 1);
   if (plan.pp == 1 && plan.virtual_stages > 1) {

@@ -169,9 +169,16 @@ absl::Status ReadLaunchScript(std::string_view marker, SettingsText& settings) {
           fmt::format("a second command trains, after that of line {}; give a file with one of them",
                       settings.Line(chosen_at)));
     }
-    for (const std::string_view other :
-         {"bert", "t5", "mamba", "vision", "retro", "ict", "vlm", "biencoder"}) {
-      const std::string file = program->text.substr(program->text.rfind('/') + 1);
+    const std::string file = program->text.substr(program->text.rfind('/') + 1);
+    for (const std::string_view other : {"mamba", "pretrain_hybrid"}) {
+      if (file.find(other) != std::string::npos) {
+        return base::InvalidArgument(settings.Place(program->at),
+                                     fmt::format("{} cannot be read: other layers than attention are not "
+                                                 "modelled; give a script of pretrain_gpt.py",
+                                                 base::Printable(file)));
+      }
+    }
+    for (const std::string_view other : {"bert", "t5", "vision", "retro", "ict", "vlm", "biencoder"}) {
       if (file.find(other) != std::string::npos) {
         return base::InvalidArgument(settings.Place(program->at),
                                      fmt::format("{} trains no decoder of text, which is all that autocfg "

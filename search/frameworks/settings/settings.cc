@@ -1,10 +1,12 @@
 #include "search/frameworks/settings/settings.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <set>
 
+#include "absl/strings/str_split.h"
 #include "base/numbers.h"
 #include "base/subject.h"
 #include "base/text.h"
@@ -36,6 +38,22 @@ bool IsMisspelt(std::string_view name, std::string_view known) {
 }
 
 }  // namespace
+
+bool IsNamedBy(const char* names, std::string_view name) {
+  const std::vector<std::string> all = absl::StrSplit(names, ' ');
+  return std::ranges::any_of(all, [&](std::string_view known) {
+    return known.ends_with('*') ? name.starts_with(known.substr(0, known.size() - 1)) : name == known;
+  });
+}
+
+bool IsOff(const Setting& setting, bool one_is_off) {
+  constexpr std::array<std::string_view, 10> kOff = {"0",    "0.0",  "false", "False", "FALSE",
+                                                     "none", "None", "null",  "~",     ""};
+  if (!setting.unknown.empty() || setting.values.empty()) return false;
+  return std::ranges::all_of(setting.values, [&](const std::string& value) {
+    return std::ranges::find(kOff, value) != kOff.end() || (one_is_off && value == "1");
+  });
+}
 
 std::int64_t SettingsText::Line(std::size_t at) const {
   const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(at, text.size()));
@@ -159,10 +177,7 @@ std::string SettingReader::Text(std::string_view name, std::string_view otherwis
 
 void SettingReader::RefuseIfOn(std::string_view name, std::string_view why) {
   const Setting* setting = Find(name);
-  if (setting == nullptr) return;
-  for (const std::string_view off : {"false", "False", "none", "0"}) {
-    if (setting->values.size() == 1 && setting->values.front() == off) return;
-  }
+  if (setting == nullptr || IsOff(*setting, /*one_is_off=*/name.ends_with("experts"))) return;
   const std::string perhaps =
       setting->unknown.empty() ? "" : fmt::format("; {}: leave it out if it does not hold", setting->unknown);
   Fail(*setting, fmt::format("cannot be read: {}{}", why, perhaps));

@@ -21,6 +21,10 @@ inline constexpr std::int64_t kMostSize = (std::int64_t{1} << 31) - 1;
 // Returns the part of a name after its last dot: what a line of its section has.
 constexpr std::string_view LastPart(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
+// Returns whether `names`, which have blanks between them, has the name; one that ends in '*' stands for all
+// that begin so.
+bool IsNamedBy(const char* names, std::string_view name);
+
 struct Setting {
   std::string name;                 // "--micro-batch-size", "model.micro_batch_size"
   std::vector<std::string> values;  // none of a flag; several of a list
@@ -32,6 +36,9 @@ struct Setting {
   std::size_t value_end = kNowhere;
   bool quoted = false;  // a text, in a form that tells it from a number
 };
+
+// Returns whether the value says that the setting does nothing: false, none, 0, and 1 if `one_is_off`.
+bool IsOff(const Setting& setting, bool one_is_off);
 
 struct SettingsText {
   std::string file;  // its name, for messages
@@ -69,7 +76,7 @@ class SettingReader {
   std::int64_t Required(std::string_view name);
 
   // Refuses what autocfg does not model: a setting that is there and on, or a size above 1. `why` follows the
-  // name: "experts are not modelled".
+  // name: "experts are not modelled". One expert is none.
   void RefuseIfOn(std::string_view name, std::string_view why);
   void RefuseAboveOne(std::string_view name, std::string_view why);
 

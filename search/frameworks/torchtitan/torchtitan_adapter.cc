@@ -75,6 +75,14 @@ constexpr HarmlessSetting kTorchtitanHarmless[] = {
     {"validation.*", "it is of validation"},
 };
 
+constexpr UnmodelledSetting kTorchtitanUnmodelled[] = {
+    {"model.name", kNoExperts, "deepseek_v3 llama4 gpt_oss moe"},
+    {"model.converters", kNoAdapters, "lora"},
+    {"model.converters", kNoFp4, "fp4"},
+    {"training.enable_cpu_offload", kNoHostStates},
+    {"fault_tolerance.enable", "groups that train apart are not modelled"},
+};
+
 constexpr SayingSetting kTorchtitanSaying[] = {
     torchtitan::kAxisSettings[0],          torchtitan::kAxisSettings[1],   {"mbs", torchtitan::kLocalBatch},
     {"recompute", torchtitan::kRecompute}, {"zero", torchtitan::kReshard},
@@ -89,6 +97,7 @@ constexpr FrameworkAdapter kTorchtitanAdapter = {
     .read = &ReadTorchtitan,
     .saying = kTorchtitanSaying,
     .harmless = kTorchtitanHarmless,
+    .unmodelled = kTorchtitanUnmodelled,
     .form = SettingsForm::kToml,
     .recognizes =
         [](std::string_view text) {

@@ -212,8 +212,6 @@ void ReadTorchtitan(const ReadingOptions& options, SettingReader& read, RunDraft
   if (!read.ok()) return;
   run.workload.seq_len = options.seq_len > 0 ? options.seq_len : read.Whole(torchtitan::kSeqLen, 2048);
   ReadAxes(torchtitan::kAxisSettings, read, run);
-  read.RefuseIfOn("training.enable_cpu_offload", "states in host memory are not modelled");
-  read.RefuseIfOn("fault_tolerance.enable", "groups that train apart are not modelled");
   read.RefuseAboveOne("parallelism.context_parallel_degree", "context parallelism is not modelled");
   read.RefuseAboveOne("parallelism.expert_parallel_degree", "expert parallelism is not modelled");
   ReadSharding(options, read, run);
