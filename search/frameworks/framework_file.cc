@@ -121,6 +121,10 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
   const FrameworkAdapter& adapter = *FindFrameworkAdapter(framework);
   RefuseUnmodelled(adapter.unmodelled, read);
   adapter.read(options, read, run);
+  if (options.vocab > 0 && run.model.vocab != options.vocab) {
+    read.Fail(fmt::format("the model has {} tokens, and --vocab is {}; leave --vocab out", run.model.vocab,
+                          options.vocab));
+  }
   if (read.ok()) ApplySaidOptions(adapter.saying, options.plan, read, run);
   read.NoteRepeated();
   const std::vector<const Setting*> unread = read.FinishNames();

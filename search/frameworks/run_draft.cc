@@ -38,6 +38,19 @@ void ReadRanks(std::string_view nodes, std::string_view ranks_of_node, const Rea
   }
 }
 
+std::int64_t ReadVocabSize(std::string_view name, const ReadingOptions& options, SettingReader& read) {
+  const Setting* setting = read.Find(name);
+  if (setting != nullptr && !setting->unknown.empty() && options.vocab > 0) return 0;
+  return read.Whole(name, 0);
+}
+
+void CheckSaidVocab(std::string_view name, std::int64_t vocab, const ReadingOptions& options,
+                    SettingReader& read) {
+  if (vocab == 0 || options.vocab == 0 || vocab == options.vocab) return;
+  read.Fail(*read.Find(name),
+            fmt::format("says {} tokens, and --vocab {}; change one of them", vocab, options.vocab));
+}
+
 void ReadAxes(std::span<const SayingSetting> axes, SettingReader& read, RunDraft& run) {
   for (const auto& [axis, setting] : axes) run.plan.*FindAxis(axis)->size = read.Whole(setting, 1);
 }

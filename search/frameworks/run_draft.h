@@ -20,8 +20,8 @@ namespace autocfg {
 struct ReadingOptions {
   std::optional<ModelSpec> model = {};  // in place of the file's
   std::int64_t ranks = 0;               // if the file does not say how many; 0: not given
-  std::int64_t vocab = 0;               // in place of the file's; 0: not given
-  std::int64_t seq_len = 0;             // the same
+  std::int64_t vocab = 0;               // if the file leaves it to a tokenizer; 0: not given
+  std::int64_t seq_len = 0;             // in place of the file's; 0: not given
   bool fused_attention = true;          // DeviceSpec::fused_attention of the cluster, if one is given
   // Options of the plan by their text names, if the file leaves them open (ParseSaidOptions).
   std::map<std::string, std::string> plan = {};
@@ -52,6 +52,14 @@ constexpr std::int64_t Times(std::int64_t a, std::int64_t b) {
 // were given. Fails if neither is known.
 void ReadRanks(std::string_view nodes, std::string_view ranks_of_node, const ReadingOptions& options,
                SettingReader& read, RunDraft& run);
+
+// Returns the tokens of the vocabulary that the file says by `name`; 0: it does not, or only a run would say
+// them and --vocab does.
+std::int64_t ReadVocabSize(std::string_view name, const ReadingOptions& options, SettingReader& read);
+
+// Fails if the file says a vocabulary, by `name`, and --vocab another.
+void CheckSaidVocab(std::string_view name, std::int64_t vocab, const ReadingOptions& options,
+                    SettingReader& read);
 
 // Reads the sizes of axes. An axis whose setting is missing has one rank.
 void ReadAxes(std::span<const SayingSetting> axes, SettingReader& read, RunDraft& run);

@@ -60,6 +60,7 @@ inline constexpr std::string_view kUntied = "--untie-embeddings-and-output-weigh
 inline constexpr std::string_view kVocab = "--vocab-size";
 inline constexpr std::string_view kTokenizer = "--tokenizer-type";
 inline constexpr std::string_view kNullTokenizer = "NullTokenizer";
+inline constexpr std::string_view kDefaultTokenizer = "GPT2BPETokenizer";  // of pretrain_gpt.py
 inline constexpr std::string_view kLayout = "--pipeline-model-parallel-layout";
 inline constexpr std::string_view kLayersPerStage = "--num-layers-per-virtual-pipeline-stage";
 inline constexpr std::string_view kPlainMessages = "--no-overlap-p2p-communication";

@@ -371,30 +371,39 @@ void ReadRecompute(SettingReader& read, RunDraft& run) {
 
 // The tokens of the tokenizers whose vocabulary is fixed.
 std::int64_t VocabOfTokenizer(std::string_view tokenizer) {
-  if (tokenizer == "GPT2BPETokenizer") return 50257;
+  if (tokenizer == megatron::kDefaultTokenizer) return 50257;
   if (tokenizer == "Llama2Tokenizer") return 32000;
   return 0;
 }
 
 void ReadVocab(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
   const Setting* tokenizer = read.Find(megatron::kTokenizer);
-  const std::string name = tokenizer != nullptr && tokenizer->unknown.empty() && tokenizer->values.size() == 1
-                               ? tokenizer->values.front()
-                               : "";
-  std::int64_t vocab = options.vocab;
-  const std::int64_t given = options.vocab > 0 ? 0 : read.Whole(megatron::kVocab, 0);
+  std::string name;
+  if (tokenizer == nullptr) name = megatron::kDefaultTokenizer;
+  if (tokenizer != nullptr && tokenizer->unknown.empty() && tokenizer->values.size() == 1)
+    name = tokenizer->values.front();
+  std::int64_t& vocab = run.model.vocab;
+  vocab = ReadVocabSize(megatron::kVocab, options, read);
   // The tokenizer adds one id, for the end of a document.
-  if (given > 0) vocab = given + (name == megatron::kNullTokenizer ? 1 : 0);
-  if (vocab == 0) vocab = VocabOfTokenizer(name);
-  if (vocab == 0) {
-    const std::string why = tokenizer == nullptr
-                                ? "the file names no tokenizer"
-                                : fmt::format("the file does not say how many tokens {} has",
-                                              base::Printable(name.empty() ? "its tokenizer" : name));
-    read.Fail(fmt::format("{}; give --vocab", why));
-    vocab = 1;
+  if (vocab > 0 && name == megatron::kNullTokenizer) ++vocab;
+  const std::int64_t fixed = VocabOfTokenizer(name);
+  if (options.vocab > 0) {
+    CheckSaidVocab(megatron::kVocab, vocab, options, read);
+    if (tokenizer != nullptr && vocab == 0 && fixed > 0 && fixed != options.vocab)
+      read.NoteOf(*tokenizer,
+                  fmt::format("has {} tokens; read with the {} of --vocab", fixed, options.vocab));
+    vocab = options.vocab;
   }
-  run.model.vocab = vocab;
+  if (vocab > 0) return;
+  vocab = fixed;
+  if (fixed == 0) {
+    read.Fail(fmt::format("the file does not say how many tokens {} has; give --vocab",
+                          base::Printable(name.empty() ? "its tokenizer" : name)));
+    vocab = 1;
+  } else if (tokenizer == nullptr) {
+    read.Note(fmt::format("{} is missing: the framework then takes {}, of {} tokens", megatron::kTokenizer,
+                          name, fixed));
+  }
 }
 
 // Returns the tokens of a window, the token itself included; 0: all before it.

@@ -49,7 +49,9 @@ void ReadNemoModel(const ReadingOptions& options, SettingReader& read, RunDraft&
   model.tied_embeddings = read.Flag(nemo::kTied, true);
   if (read.Has("model.transformer_block_type") && read.Text("model.transformer_block_type") != "pre_ln")
     read.Fail(*read.Find("model.transformer_block_type"), "is not modelled; only pre_ln can be read");
-  model.vocab = options.vocab > 0 ? options.vocab : read.Whole(nemo::kPaddedVocab, 0);
+  model.vocab = ReadVocabSize(nemo::kPaddedVocab, options, read);
+  CheckSaidVocab(nemo::kPaddedVocab, model.vocab, options, read);
+  if (options.vocab > 0) model.vocab = options.vocab;
   if (model.vocab == 0) {
     if (read.Has("model.tokenizer.type") && read.Text("model.tokenizer.type") == "GPT2BPETokenizer") {
       model.vocab = 50257;
