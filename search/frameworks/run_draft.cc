@@ -12,8 +12,8 @@
 
 namespace autocfg {
 
-void ReadRanks(std::string_view nodes, std::string_view ranks_of_node, const ReadingOptions& options,
-               SettingReader& read, RunDraft& run) {
+void ReadRanks(const RankSettings& settings, const ReadingOptions& options, SettingReader& read,
+               RunDraft& run) {
   std::string why = "the file does not say how many ranks train";
   const auto whole = [&](std::string_view name, std::int64_t otherwise) {
     const Setting* setting = read.Find(name);
@@ -25,7 +25,12 @@ void ReadRanks(std::string_view nodes, std::string_view ranks_of_node, const Rea
                       setting->unknown.empty() ? base::Printable(setting->values.front()) : setting->unknown);
     return std::int64_t{0};
   };
-  const std::int64_t of_node = whole(ranks_of_node, 0), count = whole(nodes, 1);
+  const std::int64_t of_node = whole(settings.ranks_of_node, 0);
+  const bool at_launch =
+      settings.nodes_at_launch && of_node > 0 && options.ranks > of_node && options.ranks % of_node == 0;
+  const std::int64_t count = whole(settings.nodes, at_launch ? options.ranks / of_node : 1);
+  if (at_launch && !read.Has(settings.nodes))
+    read.Note(fmt::format("{} is missing: read as {}, for {} ranks", settings.nodes, count, options.ranks));
   constexpr std::int64_t kMostRanks = std::int64_t{1} << 31;
   if (of_node > 0 && count > 0 && of_node < kMostRanks / count) {
     run.ranks = of_node * count;

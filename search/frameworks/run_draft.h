@@ -48,10 +48,16 @@ constexpr std::int64_t Times(std::int64_t a, std::int64_t b) {
   return b != 0 && a > kNeverReached / b ? kNeverReached : a * b;
 }
 
-// Sets ranks: `nodes` times `ranks_of_node` if the file says both (one node is the default), else those that
-// were given. Fails if neither is known.
-void ReadRanks(std::string_view nodes, std::string_view ranks_of_node, const ReadingOptions& options,
-               SettingReader& read, RunDraft& run);
+// The settings of a file that say how many ranks train.
+struct RankSettings {
+  std::string_view nodes, ranks_of_node;
+  bool nodes_at_launch = false;  // without `nodes`, as many as the given ranks need; else one
+};
+
+// Sets ranks: nodes times ranks of a node if the file says both, else those that were given. Fails if neither
+// is known.
+void ReadRanks(const RankSettings& settings, const ReadingOptions& options, SettingReader& read,
+               RunDraft& run);
 
 // Returns the tokens of the vocabulary that the file says by `name`; 0: it does not, or only a run would say
 // them and --vocab does.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "base/text.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/plan_options.h"
@@ -85,10 +86,12 @@ void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run) {
     read.Fail(*read.Find(names.max_seq_len), fmt::format("is {}, below {} {}; change one of them",
                                                          model.max_seq_len, names.seq_len, tokens));
   }
-  const std::string norm = read.Text(names.norm, names.layer_norm);
+  const std::string written = read.Text(names.norm, names.layer_norm);
+  const std::string norm = names.norm_in_any_case ? absl::AsciiStrToLower(written) : written;
   if (norm != names.layer_norm && norm != names.rms_norm && norm != "layernorm1p") {
-    read.Fail(*read.Find(names.norm), fmt::format("is '{}'; only {} and {} can be read",
-                                                  base::Printable(norm), names.layer_norm, names.rms_norm));
+    read.Fail(*read.Find(names.norm),
+              fmt::format("is '{}'; only {} and {} can be read", base::Printable(written), names.layer_norm,
+                          names.rms_norm));
   }
   model.norm = norm == names.rms_norm ? Norm::kRmsNorm : Norm::kLayerNorm;
   model.norm_eps = read.Real(names.norm_eps, 1e-5);

@@ -16,6 +16,7 @@ struct CoreNames {
   std::string_view layers, hidden, ffn_hidden, heads, kv_heads, head_dim;
   std::string_view seq_len, max_seq_len;
   std::string_view norm, layer_norm, rms_norm;  // the option, and its values
+  bool norm_in_any_case;
   std::string_view norm_eps;
   std::string_view position, rotary_base, rotary_share, rotary_factor;
   std::string_view qk_norm, vocab_multiple, init_std;

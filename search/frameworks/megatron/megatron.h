@@ -24,6 +24,7 @@ inline constexpr CoreNames kMegatronNames = {
     .norm = "--normalization",
     .layer_norm = "LayerNorm",
     .rms_norm = "RMSNorm",
+    .norm_in_any_case = false,
     .norm_eps = "--norm-epsilon",
     .position = "--position-embedding-type",
     .rotary_base = "--rotary-base",

@@ -23,6 +23,7 @@ inline constexpr CoreNames kNemoNames = {
     .norm = "model.normalization",
     .layer_norm = "layernorm",
     .rms_norm = "rmsnorm",
+    .norm_in_any_case = true,
     .norm_eps = "model.layernorm_epsilon",
     .position = "model.position_embedding_type",
     .rotary_base = "model.rotary_base",

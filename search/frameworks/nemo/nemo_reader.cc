@@ -62,11 +62,25 @@ void ReadNemoModel(const ReadingOptions& options, SettingReader& read, RunDraft&
   }
 }
 
+// Files that fine-tune have the tokens of a sequence at their data.
+void ReadSequence(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
+  const std::int64_t of_data = read.Whole("model.data.train_ds.max_seq_length", 0);
+  run.workload.seq_len = options.seq_len;
+  if (run.workload.seq_len == 0 && !read.Has(kNemoNames.seq_len)) run.workload.seq_len = of_data;
+  if (run.workload.seq_len == 0) run.workload.seq_len = read.Required(kNemoNames.seq_len);
+}
+
 }  // namespace
 
 void ReadNemo(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
-  ReadRanks(nemo::kNodes, nemo::kDevices, options, read, run);
-  run.workload.seq_len = options.seq_len > 0 ? options.seq_len : read.Required(kNemoNames.seq_len);
+  ReadRanks({.nodes = nemo::kNodes, .ranks_of_node = nemo::kDevices, .nodes_at_launch = true}, options, read,
+            run);
+  if (const Setting* checkpoint = read.Find("model.restore_from_path");
+      checkpoint != nullptr && !options.model && !read.Has(kNemoNames.layers)) {
+    read.Fail(*checkpoint, "names a checkpoint, which has the model; give --model");
+    return;
+  }
+  ReadSequence(options, read, run);
   if (options.model) {
     run.model = *options.model;
   } else {

@@ -21,7 +21,7 @@ inline constexpr std::string_view kLaunchRanks = "torchrun nproc_per_node";
 absl::StatusOr<SettingsText> ReadFlagSettings(std::string_view file, std::string_view text,
                                               std::string_view marker);
 
-// YAML, with the interpolations ${a.b} and ${.b} of OmegaConf; no anchors.
+// YAML, with the interpolations of OmegaConf (interpolation.h); no anchors.
 absl::StatusOr<SettingsText> ReadYamlSettings(std::string_view file, std::string_view text);
 absl::StatusOr<SettingsText> ReadTomlSettings(std::string_view file, std::string_view text);
 absl::StatusOr<SettingsText> ReadJsonSettings(std::string_view file, std::string_view text);

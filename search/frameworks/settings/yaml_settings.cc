@@ -12,6 +12,7 @@
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "search/frameworks/settings/interpolation.h"
 #include "search/frameworks/settings/settings_forms.h"
 #include "search/frameworks/settings/text_positions.h"
 
@@ -152,43 +153,6 @@ class YamlReader {
   std::map<std::string, std::size_t> names_;
   absl::Status status_ = absl::OkStatus();
 };
-
-// Puts in the values that ${a.b} and ${.b} refer to. What else stands in ${...} cannot be known.
-void Interpolate(SettingsText& settings) {
-  std::map<std::string, std::size_t> by_name;
-  for (std::size_t i = 0; i < settings.settings.size(); ++i) by_name[settings.settings[i].name] = i;
-  constexpr int kMostSteps = 32;
-  for (Setting& setting : settings.settings) {
-    for (int step = 0; setting.values.size() == 1 && setting.values.front().find("${") != std::string::npos;
-         ++step) {
-      const std::string value = setting.values.front();
-      std::string target =
-          value.starts_with("${") && value.ends_with('}') ? value.substr(2, value.size() - 3) : "";
-      std::string section = setting.name.substr(0, std::min(setting.name.rfind('.'), setting.name.size()));
-      if (target.starts_with('.')) {
-        target.erase(0, 1);
-        while (target.starts_with('.')) {
-          target.erase(0, 1);
-          section = section.substr(0, section.find('.') == std::string::npos ? 0 : section.rfind('.'));
-        }
-        target = section.empty() ? target : fmt::format("{}.{}", section, target);
-      }
-      const auto found = by_name.find(target);
-      if (found == by_name.end() || settings.settings[found->second].values.size() != 1 ||
-          step >= kMostSteps) {
-        setting.unknown = fmt::format("{} {}", base::Printable(value),
-                                      step >= kMostSteps ? "leads back to itself" : "is not computed");
-        break;
-      }
-      const Setting& other = settings.settings[found->second];
-      setting.values = other.values;
-      setting.unknown = other.unknown;
-      setting.value_at = other.value_at;
-      setting.value_end = other.value_end;
-      if (!setting.unknown.empty()) break;
-    }
-  }
-}
 
 }  // namespace
 

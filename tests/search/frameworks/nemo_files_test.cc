@@ -1,0 +1,151 @@
+// Files of NeMo as its launcher and its examples write them.
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "search/frameworks/changed_lines.h"
+#include "search/frameworks/framework_file.h"
+#include "search/frameworks/nemo/nemo.h"
+#include "search/plan/plan_text.h"
+#include "search/text/model_json.h"
+#include "tests/search/frameworks/small_files.h"
+
+namespace autocfg {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+absl::StatusOr<FrameworkRun> ReadWith(const std::string& name, const std::string& value,
+                                      const ReadingOptions& options = {}) {
+  return ReadFrameworkFile(kNemo, "a.yaml", SmallFile(kNemo, name, value), options);
+}
+
+TEST(NemoFiles, NormsInAnyCase) {
+  for (const char* rms : {"rmsnorm", "RMSNorm", "RmsNorm"}) {
+    const auto run = ReadWith("model.normalization", rms);
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_EQ(run->model.norm, Norm::kRmsNorm) << rms;
+  }
+  for (const char* layer : {"LayerNorm", "layernorm1p", "LayerNorm1P"}) {
+    const auto run = ReadWith("model.normalization", layer);
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_EQ(run->model.norm, Norm::kLayerNorm) << layer;
+  }
+  EXPECT_THAT(std::string(ReadWith("model.normalization", "BatchNorm").status().message()),
+              HasSubstr("model.normalization is 'BatchNorm'; only layernorm and rmsnorm can be read"));
+}
+
+TEST(NemoFiles, ResolversAreComputed) {
+  struct Case {
+    const char* value;
+    std::int64_t ffn_hidden;
+  };
+  for (const Case& c : {
+           Case{"${multiply:4, ${.hidden_size}}", 1024},
+           Case{"${multiply:${model.hidden_size},4}", 1024},
+           Case{"${multiply:2, ${multiply:2, ${.hidden_size}}}", 1024},
+           Case{"${divide_ceil:1025, 2}", 513},
+           Case{"${divide_floor:${multiply:8, ${.hidden_size}}, 3}", 682},
+           Case{"${int_div:1025, 2}", 512},
+           Case{"${multiply_to_int:${.hidden_size}, 2.67}", 683},
+           Case{"${add:${.hidden_size}, 256}", 512},
+           Case{"${oc.env:FFN_HIDDEN, 768}", 768},
+           Case{"${..model.hidden_size}", 256},
+           Case{"1${.num_layers}0", 140},
+       }) {
+    const auto run = ReadWith("model.ffn_hidden_size", c.value);
+    ASSERT_TRUE(run.ok()) << c.value << ": " << run.status();
+    EXPECT_EQ(run->model.ffn_hidden, c.ffn_hidden) << c.value;
+  }
+}
+
+TEST(NemoFiles, WhatCannotBeComputedIsNamed) {
+  std::string deep;
+  for (int i = 0; i < 100; ++i) deep += "${multiply:1, ";
+  for (const auto& [value, says] : {
+           std::pair<std::string, const char*>("${multiply:4, ${.size}}", "${.size} is not computed"),
+           {"${divide_ceil:1, 0}", "${divide_ceil:1, 0} is not computed"},
+           {"${square:4}", "${square:4} is not computed"},
+           {"${oc.env:FFN_HIDDEN}", "${oc.env:FFN_HIDDEN} is not computed"},
+           {"${multiply:2, ${.ffn_hidden_size}}", "${.ffn_hidden_size} leads back to itself"},
+           {"???", "it is said at launch"},
+           {deep, "is nested deeper than 32"},
+       }) {
+    const std::string message(ReadWith("model.ffn_hidden_size", value).status().message());
+    EXPECT_THAT(message, HasSubstr("model.ffn_hidden_size has no value that can be known: ")) << value;
+    EXPECT_THAT(message, HasSubstr(says)) << value;
+  }
+  // Each value is the one before twice.
+  std::string doubling = SmallFile(kNemo, "model.v0", "12345678");
+  for (int i = 1; i < 64; ++i) absl::StrAppend(&doubling, "  v", i, ": ${.v", i - 1, "}${.v", i - 1, "}\n");
+  EXPECT_TRUE(ReadFrameworkFile(kNemo, "a.yaml", doubling).ok());
+  absl::StrAppend(&doubling, "  ffn_hidden_size: ${.v63}\n");
+  EXPECT_THAT(std::string(ReadFrameworkFile(kNemo, "a.yaml", doubling).status().message()),
+              HasSubstr("it is too long"));
+}
+
+TEST(NemoFiles, NodesThatAreSaidAtLaunch) {
+  ReadingOptions options;
+  options.ranks = 32;
+  for (const char* nodes : {"", "  num_nodes: ???\n", "  num_nodes: ${oc.env:NNODES}\n"}) {
+    const std::string text = SmallFile(kNemo, "model.seed", "1");
+    const std::size_t at = text.find("model:");
+    const auto run =
+        ReadFrameworkFile(kNemo, "a.yaml", text.substr(0, at) + nodes + text.substr(at), options);
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_EQ(run->ranks, 32) << nodes;
+  }
+  const auto missing = ReadWith("model.seed", "1", options);
+  ASSERT_TRUE(missing.ok()) << missing.status();
+  EXPECT_EQ(missing->ranks_per_node, 8);
+  EXPECT_THAT(missing->notes, Contains("trainer.num_nodes is missing: read as 4, for 32 ranks"));
+  options.ranks = 0;
+  EXPECT_EQ(ReadWith("model.seed", "1", options)->ranks, 8);
+  options.ranks = 12;  // no whole nodes
+  EXPECT_EQ(ReadWith("model.seed", "1", options)->ranks, 8);
+  options.ranks = 32;
+  EXPECT_EQ(ReadWith("trainer.num_nodes", "2", options)->ranks, 16);
+}
+
+TEST(NemoFiles, FilesThatFineTune) {
+  const auto file = [](const char* scheme) {
+    return absl::StrCat(
+        "trainer: {devices: 8, num_nodes: 1, precision: bf16}\nmodel:\n  micro_batch_size: 1\n",
+        "  global_batch_size: 16\n  restore_from_path: ???\n  peft: {peft_scheme: ", scheme,
+        "}\n  data:\n    train_ds:\n      max_seq_length: 2048\n",
+        "    validation_ds:\n      max_seq_length: 512\n");
+  };
+  EXPECT_EQ(FrameworkOf(file("none")), kNemo);
+  ReadingOptions options;
+  EXPECT_EQ(ReadFrameworkFile(kNemo, "a.yaml", file("none"), options).status().message(),
+            "a.yaml:5: model.restore_from_path names a checkpoint, which has the model; give --model");
+  options.model = *ModelPreset("llama3-8b");
+  const auto run = ReadFrameworkFile(kNemo, "a.yaml", file("null"), options);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->workload.seq_len, 2048);
+  EXPECT_EQ(PlanText(run->plan), "tp=1,pp=1,dp=8,mbs=1");
+  EXPECT_THAT(std::string(ReadFrameworkFile(kNemo, "a.yaml", file("lora"), options).status().message()),
+              HasSubstr("adapters (LoRA, PEFT) are not modelled"));
+}
+
+// The file's own value changes, where another refers to it.
+TEST(NemoFiles, AReferenceIsChangedWhereItsValueStands) {
+  std::string text = SmallFile(kNemo, "model.tensor_model_parallel_size", "${.size}");
+  text += "  size: 2\n";
+  const auto run = ReadFrameworkFile(kNemo, "a.yaml", text);
+  ASSERT_TRUE(run.ok()) << run.status();
+  ParallelPlan plan = run->plan;
+  plan.tp = 4;
+  plan.dp = 2;
+  const auto changed = ChangePlan(*run, plan, {});
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_THAT(changed->text, HasSubstr("  size: 4\n"));
+  EXPECT_THAT(changed->besides, IsEmpty());
+}
+
+}  // namespace
+}  // namespace autocfg
