@@ -81,6 +81,12 @@ absl::StatusOr<Source> LoadSource(const std::string& file, const std::string& fr
   Source source{.name = std::filesystem::path(file).filename().string(),
                 .framework = std::string(FrameworkOf(*text)),
                 .text = *std::move(text)};
+  if (const std::string_view other = OtherFormOf(source.text); from.empty() && !other.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: this is a {} file, which cannot be read; give model and plan to autocfg predict "
+                    "--model and --plan",
+                    base::Printable(source.name), other));
+  }
   if (source.framework.empty() && IsScript(source.name, source.text)) {
     AUTOCFG_RETURN_IF_ERROR(FollowScript(file, from, source));
   }

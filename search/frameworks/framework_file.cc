@@ -1,5 +1,7 @@
 #include "search/frameworks/framework_file.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -59,12 +61,30 @@ std::vector<std::string> FrameworkNames() {
   return names;
 }
 
+std::string_view OtherFormOf(std::string_view text) {
+  // Words that a file of the program has, and none of a framework.
+  static constexpr std::pair<std::string_view, std::array<std::string_view, 2>> kForms[] = {
+      {"nanotron", {"model_config:", "parallelism:"}},
+      {"gpt-neox", {"pipe_parallel_size\"", "num_layers\""}},
+      {"gpt-neox", {"pipe-parallel-size\"", "num-layers\""}},
+      {"MaxText", {"base_emb_dim:", "base_num_decoder_layers:"}},
+      {"Hugging Face Accelerate", {"compute_environment:", "distributed_type:"}},
+      {"LLaMA-Factory", {"finetuning_type:", "model_name_or_path:"}},
+  };
+  for (const auto& [program, words] : kForms) {
+    if (std::ranges::all_of(words, [&](std::string_view word) { return text.find(word) != text.npos; }))
+      return program;
+  }
+  return {};
+}
+
 std::string_view FrameworkOf(std::string_view text) {
   if (IsBatchScript(text)) {
     const auto held = FileHeldBy("", text);
     // Any reader says what is wrong.
     return held.ok() ? FrameworkOf(held->text) : FrameworkAdapters().front()->target.name;
   }
+  if (!OtherFormOf(text).empty()) return {};
   const bool json = base::Trimmed(text).starts_with('{');
   for (const FrameworkAdapter* adapter : FrameworkAdapters()) {
     if ((adapter->form == SettingsForm::kJson) == json && adapter->recognizes(text))

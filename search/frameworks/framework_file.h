@@ -43,6 +43,10 @@ std::vector<std::string> FrameworkNames();
 // Returns the framework whose form the text has; empty if it has none.
 std::string_view FrameworkOf(std::string_view text);
 
+// Returns the program whose file the text is, if autocfg cannot read its files: "nanotron". Empty: no such
+// program is known.
+std::string_view OtherFormOf(std::string_view text);
+
 // Returns the settings of a framework's file.
 absl::StatusOr<SettingsText> ReadSettings(std::string_view framework, std::string_view file,
                                           std::string_view text);
