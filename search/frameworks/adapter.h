@@ -27,7 +27,7 @@ struct FrameworkAdapter {
   std::span<const HarmlessSetting> harmless;
   std::span<const UnmodelledSetting> unmodelled = {};
   SettingsForm form;
-  std::string_view marker = {};               // of flags: one that is in each command that trains
+  std::span<const std::string_view> markers = {};  // of flags: options by which a command trains
   bool (*recognizes)(std::string_view text);  // whether the text is such a file, if it is JSON as the form is
 
   // How the file is changed for another plan.

@@ -1,7 +1,9 @@
 #include "search/frameworks/batch_script.h"
 
 #include <algorithm>
+#include <array>
 
+#include "absl/strings/ascii.h"
 #include "base/numbers.h"
 #include "base/subject.h"
 #include "fmt/format.h"
@@ -32,6 +34,20 @@ std::optional<Directive> FindDirective(std::string_view script, std::string_view
 std::string PlaceIn(std::string_view file, std::string_view script, std::size_t at) {
   return fmt::format("{}:{}", file,
                      1 + std::count(script.begin(), script.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+}
+
+// Returns whether a file is one of data or of a tokenizer, by its name or by the option or variable that
+// `before` ends in.
+bool IsOfData(std::string_view before, std::string_view name) {
+  if (before.ends_with('}')) before = before.substr(0, std::min(before.rfind('$'), before.size()));
+  const std::size_t separator = before.find_last_not_of(" \t=\"'${");
+  before = before.substr(0, separator + 1);
+  const std::string about = absl::AsciiStrToLower(std::string(before.substr(before.find_last_of(" \t") + 1))),
+                    lower = absl::AsciiStrToLower(std::string(name));
+  return about.find("data") != std::string::npos ||
+         std::ranges::any_of(std::array{"vocab", "token", "merge"}, [&](const char* word) {
+           return about.find(word) != std::string::npos || lower.find(word) != std::string::npos;
+         });
 }
 
 }  // namespace
@@ -94,7 +110,9 @@ std::vector<NamedFile> FilesNamedBy(std::string_view script) {
       const bool variable = before > 0 && (text[before - 1] == '}' || text[before - 1] == '$');
       if (variable && path.find('/') != std::string_view::npos) path.remove_prefix(path.find('/') + 1);
       const std::string_view name = path.substr(path.rfind('/') + 1);
-      if (!settings || name.starts_with('.') || path.starts_with('-')) continue;
+      if (!settings || IsOfData(text.substr(0, before), name) || name.starts_with('.') ||
+          path.starts_with('-'))
+        continue;
       const bool known =
           std::any_of(files.begin(), files.end(), [&](const NamedFile& other) { return other.path == path; });
       if (!known) files.push_back({std::string(path), line});

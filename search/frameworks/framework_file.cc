@@ -21,7 +21,7 @@ namespace {
 absl::StatusOr<SettingsText> SettingsOf(const FrameworkAdapter& adapter, std::string_view file,
                                         std::string_view text) {
   switch (adapter.form) {
-    case SettingsForm::kFlags: return ReadFlagSettings(file, text, adapter.marker);
+    case SettingsForm::kFlags: return ReadFlagSettings(file, text, adapter.markers);
     case SettingsForm::kYaml: return ReadYamlSettings(file, text);
     case SettingsForm::kJson: return ReadJsonSettings(file, text);
     case SettingsForm::kToml: return ReadTomlSettings(file, text);

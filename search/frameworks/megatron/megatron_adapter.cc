@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "search/frameworks/adapter.h"
 #include "search/frameworks/megatron/megatron.h"
 
@@ -121,6 +123,9 @@ constexpr std::string_view kFsdpSpellings[] = {megatron::kFsdp, "--use-custom-fs
 constexpr std::span<const std::string_view> kMegatronSpellings[] = {kStageSpellings, kRecomputeSpellings,
                                                                     kModuleSpellings, kFsdpSpellings};
 
+// The second is for scripts that lack the first: releases before 2.0 had another.
+constexpr std::string_view kMegatronMarkers[] = {kMegatronNames.micro_batch, kMegatronNames.heads};
+
 }  // namespace
 
 constexpr FrameworkAdapter kMegatronAdapter = {
@@ -132,8 +137,12 @@ constexpr FrameworkAdapter kMegatronAdapter = {
     .harmless = kMegatronHarmless,
     .unmodelled = kMegatronUnmodelled,
     .form = SettingsForm::kFlags,
-    .marker = kMegatronNames.micro_batch,
-    .recognizes = [](std::string_view text) { return text.find(kMegatronNames.micro_batch) != text.npos; },
+    .markers = kMegatronMarkers,
+    .recognizes =
+        [](std::string_view text) {
+          return std::ranges::any_of(kMegatronMarkers,
+                                     [&](std::string_view marker) { return text.find(marker) != text.npos; });
+        },
     .global_batch = kMegatronNames.global_batch,
     .spellings = kMegatronSpellings,
     .refuses_environment = megatron::kFsdp,

@@ -1,5 +1,6 @@
 #include <algorithm>
-#include <optional>
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -85,121 +86,100 @@ void ReadFlagFile(SettingsText& settings) {
   }
 }
 
-// Returns the words up to the end of the command that runs a program: in a text that a shell reads again, a
-// pipe, a redirection or another command may follow.
-std::vector<FlagWord> UpToItsEnd(std::vector<FlagWord> words) {
-  bool program = false;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    std::string& text = words[i].text;
-    const bool ends = program && text.ends_with(';');
-    if (ends) text.pop_back();
-    if (ends && words[i].end != kNowhere) --words[i].end;
-    const std::size_t first = text.find_first_not_of("0123456789");  // of "2>&1"
-    if (program && first != std::string::npos &&
-        std::string_view("|&;<>").find(text[first]) != std::string_view::npos) {
-      words.resize(i);
-    } else if (ends) {
-      words.resize(text.empty() && words[i].unknown.empty() ? i : i + 1);
-    }
-    if (i < words.size()) program = program || text.ends_with(".py");
-  }
-  return words;
-}
-
-// A command's words; those with blanks in them (sh -c "...") are taken apart.
-std::vector<FlagWord> WordsOfCommand(const ShellCommand& command, const ShellScript& script) {
-  const bool nested = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
-    const std::string text = TextOf(word);
-    return text.find(".py ") != std::string::npos;
-  });
-  const bool evaluated = !command.words.empty() && TextOf(command.words.front()) == "eval";
+// A command of a script that runs a program of Python.
+struct PythonCommand {
+  std::size_t at = 0;
   std::vector<FlagWord> words;
-  for (const ShellWord& word : command.words) {
-    if (!nested) {
-      words.push_back(WordOf(word, script, command.at));
-      continue;
-    }
-    ShellWord part;
-    for (const ShellChar& c : word) {
-      if (c.unknown < 0 && (c.c == ' ' || c.c == '\t' || c.c == '\n')) {
-        if (!part.empty()) words.push_back(WordOf(part, script, command.at));
-        part.clear();
-      } else {
-        part.push_back(c);
-      }
-    }
-    if (!part.empty()) words.push_back(WordOf(part, script, command.at));
-  }
-  return nested || evaluated ? UpToItsEnd(std::move(words)) : words;
-}
+  std::size_t program = 0;  // index of the program's word
 
-absl::Status ReadLaunchScript(std::string_view marker, SettingsText& settings) {
-  const SlurmValues directives = SlurmDirectives(settings.text);
-  AUTOCFG_ASSIGN_OR_RETURN(const auto script,
-                           ReadShellScript(settings.file, settings.text, SlurmEnvironment(directives)));
-  std::optional<std::vector<FlagWord>> chosen;
-  std::size_t chosen_at = 0;
-  std::string unknown;  // why the options of a program cannot be known
+  // Returns the file of the program, without its path.
+  std::string File() const {
+    const std::string& text = words[program].text;
+    return text.substr(text.rfind('/') + 1);
+  }
+  bool Has(std::string_view option) const {
+    return std::any_of(words.begin(), words.end(), [&](const FlagWord& word) {
+      return word.text == option || word.text.starts_with(std::string(option) + "=");
+    });
+  }
+};
+
+// Returns the commands that run a program of Python; notes the files that the script sources.
+std::vector<PythonCommand> PythonCommands(const ShellScript& script, SettingsText& settings) {
+  std::vector<PythonCommand> commands;
   for (const ShellCommand& command : script.commands) {
     const std::string name = command.words.empty() ? "" : TextOf(command.words.front());
     if (name == "echo" || name == "printf") continue;  // it shows a command
-    if ((name == "source" || name == ".") && command.words.size() > 1) {
-      settings.notes.push_back(
-          fmt::format("{}: {} is not read; what it sets is unknown here", settings.Place(command.at),
-                      base::Printable(WordOf(command.words[1], script, command.at).text)));
+    std::vector<FlagWord> words;
+    for (const ShellWord& word : command.words) words.push_back(WordOf(word, script, command.at));
+    if ((name == "source" || name == ".") && words.size() > 1) {
+      settings.notes.push_back(fmt::format("{}: {} is not read; what it sets is unknown here",
+                                           settings.Place(command.at), base::Printable(words[1].text)));
       continue;
     }
-    std::vector<FlagWord> words = WordsOfCommand(command, script);
     const auto program = std::find_if(words.begin(), words.end(),
                                       [](const FlagWord& word) { return word.text.ends_with(".py"); });
-    const bool trains = std::any_of(words.begin(), words.end(), [&](const FlagWord& word) {
-      return word.text == marker || word.text.starts_with(std::string(marker) + "=");
-    });
     if (program == words.end()) continue;
-    if (!trains) {
-      const auto open =
-          std::find_if(program, words.end(), [](const FlagWord& word) { return !word.unknown.empty(); });
-      if (open != words.end())
-        unknown = fmt::format("; of line {}, {}", settings.Line(open->at), open->unknown);
-      continue;
-    }
-    if (chosen) {
-      return base::InvalidArgument(
-          settings.Place(command.at),
-          fmt::format("a second command trains, after that of line {}; give a file with one of them",
-                      settings.Line(chosen_at)));
-    }
-    const std::string file = program->text.substr(program->text.rfind('/') + 1);
-    for (const std::string_view other : {"mamba", "pretrain_hybrid"}) {
-      if (file.find(other) != std::string::npos) {
-        return base::InvalidArgument(settings.Place(program->at),
-                                     fmt::format("{} cannot be read: other layers than attention are not "
-                                                 "modelled; give a script of pretrain_gpt.py",
-                                                 base::Printable(file)));
-      }
-    }
-    for (const std::string_view other : {"bert", "t5", "vision", "retro", "ict", "vlm", "biencoder"}) {
-      if (file.find(other) != std::string::npos) {
-        return base::InvalidArgument(settings.Place(program->at),
-                                     fmt::format("{} trains no decoder of text, which is all that autocfg "
-                                                 "models; give a script of pretrain_gpt.py",
-                                                 base::Printable(file)));
-      }
-    }
-    chosen_at = command.at;
-    chosen = std::move(words);
+    const auto index = static_cast<std::size_t>(program - words.begin());
+    commands.push_back({command.at, std::move(words), index});
   }
-  if (!chosen) {
+  return commands;
+}
+
+absl::Status CheckProgram(const PythonCommand& command, const SettingsText& settings) {
+  const std::string file = command.File();
+  const auto has = [&](std::initializer_list<std::string_view> words) {
+    return std::any_of(words.begin(), words.end(),
+                       [&](std::string_view word) { return file.find(word) != std::string::npos; });
+  };
+  const bool other_layers = has({"mamba", "pretrain_hybrid"});
+  if (!other_layers && !has({"bert", "t5", "vision", "retro", "ict", "vlm", "biencoder"}))
+    return absl::OkStatus();
+  return base::InvalidArgument(
+      settings.Place(command.words[command.program].at),
+      fmt::format("{} {}; give a script of pretrain_gpt.py", base::Printable(file),
+                  other_layers ? "cannot be read: other layers than attention are not modelled"
+                               : "trains no decoder of text, which is all that autocfg models"));
+}
+
+absl::Status ReadLaunchScript(std::span<const std::string_view> markers, SettingsText& settings) {
+  const SlurmValues directives = SlurmDirectives(settings.text);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto script,
+                           ReadShellScript(settings.file, settings.text, SlurmEnvironment(directives)));
+  const std::vector<PythonCommand> commands = PythonCommands(script, settings);
+  const PythonCommand* chosen = nullptr;
+  for (const std::string_view marker : markers) {
+    for (const PythonCommand& command : commands) {
+      if (!command.Has(marker)) continue;
+      if (chosen != nullptr) {
+        return base::InvalidArgument(
+            settings.Place(command.at),
+            fmt::format("a second command trains, after that of line {}; give a file with one of them",
+                        settings.Line(chosen->at)));
+      }
+      chosen = &command;
+    }
+    if (chosen != nullptr) break;
+  }
+  if (chosen == nullptr) {
+    std::string unknown;  // why the options of a program cannot be known
+    for (const PythonCommand& command : commands) {
+      const auto open =
+          std::find_if(command.words.begin() + static_cast<std::ptrdiff_t>(command.program),
+                       command.words.end(), [](const FlagWord& word) { return !word.unknown.empty(); });
+      if (open != command.words.end())
+        unknown = fmt::format("; of line {}, {}", settings.Line(open->at), open->unknown);
+    }
     return base::InvalidArgument(
         settings.file,
         fmt::format("no command of it starts a .py program with {}{}; give the script that does, "
                     "or a file of flags",
-                    marker, unknown));
+                    markers.front(), unknown));
   }
-  const auto program = std::find_if(chosen->begin(), chosen->end(),
-                                    [](const FlagWord& word) { return word.text.ends_with(".py"); });
-  AddLaunch({chosen->begin(), program}, directives, settings);
-  AddOptions({program + 1, chosen->end()}, settings);
+  AUTOCFG_RETURN_IF_ERROR(CheckProgram(*chosen, settings));
+  const auto program = chosen->words.begin() + static_cast<std::ptrdiff_t>(chosen->program);
+  AddLaunch({chosen->words.begin(), program}, directives, settings);
+  AddOptions({program + 1, chosen->words.end()}, settings);
   AddSlurmDirectives(directives, settings);
   return absl::OkStatus();
 }
@@ -207,12 +187,12 @@ absl::Status ReadLaunchScript(std::string_view marker, SettingsText& settings) {
 }  // namespace
 
 absl::StatusOr<SettingsText> ReadFlagSettings(std::string_view file, std::string_view text,
-                                              std::string_view marker) {
+                                              std::span<const std::string_view> markers) {
   SettingsText settings{
       .file = std::string(file), .text = std::string(text), .settings = {}, .flags_are_present = true};
   if (IsFlagFile(text)) {
     ReadFlagFile(settings);
-  } else if (absl::Status status = ReadLaunchScript(marker, settings); !status.ok()) {
+  } else if (absl::Status status = ReadLaunchScript(markers, settings); !status.ok()) {
     return status;
   }
   return settings;

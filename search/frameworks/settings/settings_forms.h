@@ -2,6 +2,7 @@
 // file is run. Pure functions, thread-safe.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -17,9 +18,9 @@ inline constexpr std::string_view kLaunchNodes = "torchrun nnodes";
 inline constexpr std::string_view kLaunchRanks = "torchrun nproc_per_node";
 
 // A file of flags, an option with its values a line, or a bash script that starts a training program with
-// such flags: those of the one command that has `marker` among them.
+// such flags: those of the one command that has the first of `markers` among them; if none has, the second.
 absl::StatusOr<SettingsText> ReadFlagSettings(std::string_view file, std::string_view text,
-                                              std::string_view marker);
+                                              std::span<const std::string_view> markers);
 
 // YAML, with the interpolations of OmegaConf (interpolation.h); no anchors.
 absl::StatusOr<SettingsText> ReadYamlSettings(std::string_view file, std::string_view text);

@@ -1,25 +1,26 @@
 #include "search/frameworks/shell/shell_script.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
-#include "search/frameworks/shell/shell_arithmetic.h"
 #include "search/frameworks/shell/shell_conditions.h"
+#include "search/frameworks/shell/shell_expander.h"
 #include "search/frameworks/shell/shell_variables.h"
 
 namespace autocfg {
 namespace {
 
-class ShellReader {
+// Reads the commands. A word that a shell reads again is read as a script of its own.
+class ShellReader : private ShellExpander {
  public:
-  ShellReader(std::string_view file, std::string_view text,
-              const std::map<std::string, ShellWord>& environment)
-      : file_(file), text_(text), variables_(environment) {}
+  // As ShellExpander.
+  ShellReader(std::string_view file, std::string_view text, ShellVariables& variables,
+              const ShellWord* origin)
+      : ShellExpander(file, text, variables, origin) {}
 
   absl::StatusOr<ShellScript> Read() {
     while (ok() && pos_ < text_.size()) ReadCommand();
@@ -29,42 +30,6 @@ class ShellReader {
   }
 
  private:
-  bool ok() const { return status_.ok(); }
-  void Fail(std::size_t at, std::string_view problem) {
-    if (!ok()) return;
-    const auto line = 1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at), '\n');
-    status_ = base::InvalidArgument(fmt::format("{}:{}", file_, line), problem);
-  }
-  char At(std::size_t i) const { return i < text_.size() ? text_[i] : '\0'; }
-  bool StartsWith(std::string_view what) const { return text_.substr(pos_).starts_with(what); }
-
-  // Returns the length of a backslash with the end of its line; 0 if there is none here.
-  std::size_t Continuation(std::size_t i) const {
-    if (At(i) != '\\') return 0;
-    if (At(i + 1) == '\n') return 2;
-    return At(i + 1) == '\r' && At(i + 2) == '\n' ? 3 : 0;
-  }
-
-  void SkipBlanks() {
-    for (;;) {
-      if (const std::size_t more = Continuation(pos_); more > 0) {
-        pos_ += more;
-      } else if (pos_ < text_.size() && IsShellBlank(text_[pos_])) {
-        ++pos_;
-      } else if (At(pos_) == '#') {
-        while (pos_ < text_.size() && text_[pos_] != '\n') ++pos_;
-      } else {
-        return;
-      }
-    }
-  }
-
-  void Spend(std::size_t characters, std::size_t at) {
-    spent_ += characters;
-    if (spent_ > kMostShellText)
-      Fail(at, fmt::format("the script expands to more than {} bytes; shorten it", kMostShellText));
-  }
-
   // Ends at the newline or separator behind the command.
   void ReadCommand() {
     SkipBlanks();
@@ -76,7 +41,7 @@ class ShellReader {
     }
     if (c == ';' || c == '&' || c == '|' || c == '(' || c == ')') return ReadSeparator(c);
     branch_ = conditions_.Next();
-    ShellCommand command{.at = pos_, .words = {}};
+    ShellCommand command{.at = Place(pos_), .words = {}};
     bool begins = true;  // only assignments and words such as `export` so far
     while (ok() && pos_ < text_.size()) {
       SkipBlanks();
@@ -101,8 +66,50 @@ class ShellReader {
       command.words.insert(command.words.end(), words.begin(), words.end());
     }
     conditions_.EndCommand(command.words.empty() ? std::optional(true) : ResultOfTest(command.words));
-    if (!command.words.empty() && branch_ != ShellBranch::kSkipped)
-      script_.commands.push_back(std::move(command));
+    if (command.words.empty() || branch_ == ShellBranch::kSkipped || !ok()) return;
+    if (!ReadAgain(command)) script_.commands.push_back(std::move(command));
+  }
+
+  // Returns the index of the word that a shell reads again: that of `bash -c`, one that names a program of
+  // Python (ssh HOST "..."), or the first one of `eval`. The number of words if there is none.
+  static std::size_t WordOfCommands(const std::vector<ShellWord>& words) {
+    bool shell = false;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const std::string text = TextOf(words[i]);
+      if (i == 0 && text == "eval") return 1;
+      const std::string_view file = std::string_view(text).substr(text.rfind('/') + 1);
+      shell = shell || file == "bash" || file == "sh" || file == "zsh" || file == "dash";
+      if (shell && text.size() > 1 && text[0] == '-' && text[1] != '-' && text.ends_with('c')) return i + 1;
+      if (text.find(".py ") != std::string::npos) return i;
+      if (text.ends_with(".py")) break;
+    }
+    return words.size();
+  }
+
+  // Reads the commands of a word that a shell reads again. Returns whether `command` has one; a word that is no
+  // script is left as it is.
+  bool ReadAgain(const ShellCommand& command) {
+    const std::size_t index = WordOfCommands(command.words);
+    if (index >= command.words.size() || nested_ == kDeepestShell) return false;
+    const auto first = command.words.begin() + static_cast<std::ptrdiff_t>(index);
+    const bool evaluated = TextOf(command.words.front()) == "eval";
+    const ShellWord word = evaluated ? JoinedWords({first, command.words.end()}) : *first;
+    std::string text;
+    for (const ShellChar& c : word) text += c.c;
+    ShellReader again(file_, text, variables_, &word);
+    again.spent_ = spent_;
+    again.nested_ = nested_ + 1;
+    again.Spend(text.size(), 0);
+    if (branch_ == ShellBranch::kPerhaps) again.conditions_.BeginLoop();
+    auto script = again.Read();
+    spent_ = again.spent_;
+    Spend(0, pos_);
+    if (!script.ok()) return false;
+    for (ShellCommand& each : script->commands) {
+      if (!evaluated) each.words.insert(each.words.begin(), command.words.begin(), first);
+      script_.commands.push_back(std::move(each));
+    }
+    return true;
   }
 
   // Reads what stands between two commands, or a bracket around some.
@@ -144,7 +151,7 @@ class ShellReader {
         SkipBlanks();
         const std::string name = ReadName();
         if (!name.empty())
-          variables_.Set(name, variables_.Unknown(at, fmt::format("${} is set by a loop", name)));
+          variables_.Set(name, variables_.Unknown(Place(at), fmt::format("${} is set by a loop", name)));
       }
       return word == "while" || word == "until";
     }
@@ -158,13 +165,6 @@ class ShellReader {
     if (word == "!") conditions_.Not();
     return word == "fi" || word == "done" || word == "esac" || word == "then" || word == "else" ||
            word == "elif" || word == "do" || word == "{" || word == "}" || word == "!" || word == "time";
-  }
-
-  std::string ReadName() {
-    const std::size_t begin = pos_;
-    if (!BeginsShellName(At(pos_))) return "";
-    while (IsOfShellName(At(pos_))) ++pos_;
-    return std::string(text_.substr(begin, pos_ - begin));
   }
 
   void SkipArithmeticCommand() {
@@ -199,7 +199,7 @@ class ShellReader {
     }
     const bool perhaps = branch_ == ShellBranch::kPerhaps;
     if (branch_ != ShellBranch::kSkipped)
-      variables_.Assign(name, std::move(value), {append, item, perhaps}, begin);
+      variables_.Assign(name, std::move(value), {append, item, perhaps}, Place(begin));
     return true;
   }
 
@@ -265,289 +265,18 @@ class ShellReader {
     here_documents_.clear();
   }
 
-  // The words of one place: several, or none, if an unquoted variable has blanks or an array has items.
-  struct Words {
-    std::vector<ShellWord> done;
-    ShellWord word;
-    bool any = false;  // there is a word, even an empty one
-
-    void Add(const ShellChar& c) {
-      word.push_back(c);
-      any = true;
-    }
-    void End() {
-      if (any) done.push_back(std::move(word));
-      word.clear();
-      any = false;
-    }
-  };
-
-  std::vector<ShellWord> ReadWords(bool splits = true) {
-    Words words;
-    while (ok() && pos_ < text_.size() && !EndsShellWord(text_[pos_])) ReadPart(words, splits);
-    words.End();
-    return std::move(words.done);
-  }
-
-  void ReadPart(Words& words, bool splits) {
-    const std::size_t at = pos_;
-    const char c = text_[pos_];
-    if (const std::size_t more = Continuation(pos_); more > 0) {
-      pos_ += more;
-    } else if (c == '\\') {
-      ++pos_;
-      if (pos_ < text_.size()) words.Add({.c = text_[pos_], .at = pos_});
-      ++pos_;
-    } else if (c == '\'' || (c == '$' && At(pos_ + 1) == '\'')) {
-      pos_ += c == '$' ? 2 : 1;
-      const std::size_t end = text_.find('\'', pos_);
-      if (end == std::string_view::npos) return Fail(at, "a single quote does not end; add one");
-      words.any = true;
-      for (; pos_ < end; ++pos_) words.Add({.c = text_[pos_], .at = pos_});
-      ++pos_;
-    } else if (c == '"') {
-      ++pos_;
-      ReadDoubleQuoted(words, at);
-    } else if (c == '$' || c == '`') {
-      Expand(words, /*quoted=*/!splits);
-    } else {
-      words.Add({.c = c, .at = pos_});
-      ++pos_;
-    }
-  }
-
-  void ReadDoubleQuoted(Words& words, std::size_t begin) {
-    const bool array = StartsWith("${") && text_.substr(pos_, text_.find('}', pos_) - pos_).ends_with("[@]");
-    if (!array) words.any = true;
-    while (ok() && pos_ < text_.size() && text_[pos_] != '"') {
-      const char c = text_[pos_];
-      if (const std::size_t more = Continuation(pos_); more > 0) {
-        pos_ += more;
-      } else if (c == '\\' && std::string_view("$`\"\\").find(At(pos_ + 1)) != std::string_view::npos &&
-                 pos_ + 1 < text_.size()) {
-        words.Add({.c = text_[pos_ + 1], .at = pos_ + 1});
-        pos_ += 2;
-      } else if (c == '$' || c == '`') {
-        Expand(words, /*quoted=*/true);
-      } else {
-        words.Add({.c = c, .at = pos_});
-        ++pos_;
-      }
-    }
-    if (pos_ >= text_.size()) return Fail(begin, "a double quote does not end; add one");
-    ++pos_;
-  }
-
-  void AddText(Words& words, const ShellWord& text, bool quoted) {
-    Spend(text.size(), pos_);
-    for (const ShellChar& c : text) {
-      if (!ok()) return;
-      if (!quoted && c.unknown < 0 && (IsShellBlank(c.c) || c.c == '\n')) {
-        words.End();
-      } else {
-        words.Add(c);
-      }
-    }
-    if (quoted && !text.empty()) words.any = true;
-  }
-
-  void AddVariable(Words& words, const ShellVariable& variable, bool quoted, bool all) {
-    for (std::size_t i = 0; i < variable.items.size(); ++i) {
-      if (i > 0 && !all) break;  // $NAME of an array is its first item
-      if (i > 0) words.End();
-      if (all && quoted) words.any = true;
-      AddText(words, variable.items[i], quoted);
-    }
-  }
-
-  // Reads an expansion at '$' or '`'.
-  void Expand(Words& words, bool quoted) {
-    const std::size_t at = pos_;
-    if (++nested_ > kDeepestShell)
-      Fail(at, fmt::format("expansions are nested deeper than {}", kDeepestShell));
-    if (!ok()) return;
-    if (text_[pos_] == '`') {
-      const std::size_t end = text_.find('`', pos_ + 1);
-      if (end == std::string_view::npos) return Fail(at, "'`' does not end; add one");
-      pos_ = end + 1;
-      AddText(words, NotRun(at), quoted);
-    } else if (StartsWith("$((")) {
-      AddText(words, Arithmetic(), quoted);
-    } else if (StartsWith("$(")) {
-      pos_ += 2;
-      SkipSubstitution(at);
-      if (ok()) AddText(words, NotRun(at), quoted);
-    } else if (StartsWith("${")) {
-      ExpandBraces(words, quoted);
-    } else {
-      ++pos_;
-      const std::string name = ReadName();
-      if (!name.empty()) {
-        AddNamed(words, name, at, quoted, /*all=*/false);
-      } else if (pos_ < text_.size() && (IsShellDigit(At(pos_)) || std::string_view("@*#?$!-").find(
-                                                                       At(pos_)) != std::string_view::npos)) {
-        const std::string which(1, text_[pos_++]);
-        AddText(words, variables_.Unknown(at, fmt::format("${} is an argument of the script", which)),
-                quoted);
-      } else {
-        words.Add({.c = '$', .at = at});
-      }
-    }
-    --nested_;
-  }
-
-  ShellWord NotRun(std::size_t at) {
-    return variables_.Unknown(at, fmt::format("{} is not run", base::Printable(text_.substr(at, pos_ - at))));
-  }
-
-  // Ends behind the bracket that closes "$(".
-  void SkipSubstitution(std::size_t begin) {
-    int open = 1;
-    while (pos_ < text_.size() && open > 0) {
-      const char c = text_[pos_];
-      if (c == '\\') {
-        ++pos_;
-      } else if (c == '\'' || c == '"') {
-        std::size_t end = pos_ + 1;
-        while (end < text_.size() && text_[end] != c) end += c == '"' && text_[end] == '\\' ? 2 : 1;
-        pos_ = std::min(end, text_.size());
-      } else if (c == '(') {
-        ++open;
-      } else if (c == ')') {
-        --open;
-      }
-      ++pos_;
-    }
-    pos_ = std::min(pos_, text_.size());
-    if (open > 0) Fail(begin, "'$(' does not end; add ')'");
-  }
-
-  void AddNamed(Words& words, const std::string& name, std::size_t at, bool quoted, bool all) {
-    if (const ShellVariable* variable = variables_.Find(name))
-      return AddVariable(words, *variable, quoted, all);
-    if (IsShellDigit(name.front()))
-      return AddText(words, variables_.Unknown(at, fmt::format("${} is an argument of the script", name)),
-                     quoted);
-    const std::string shown = all ? fmt::format("{{{}[@]}}", name) : name;
-    AddText(words, variables_.Unknown(at, fmt::format("${} is not set in the file", shown)), quoted);
-  }
-
-  void ExpandBraces(Words& words, bool quoted) {
-    const std::size_t at = pos_;
-    pos_ += 2;
-    std::string name = ReadName();
-    while (name.empty() ? IsShellDigit(At(pos_)) : IsShellDigit(name.front()) && IsShellDigit(At(pos_)))
-      name += text_[pos_++];  // an argument
-    bool all = false;
-    if (StartsWith("[@]") || StartsWith("[*]")) {
-      all = true;
-      pos_ += 3;
-    }
-    const char c = At(pos_);
-    const bool colon = c == ':';
-    const char operation = colon ? At(pos_ + 1) : c;
-    if (!name.empty() && c == '}') {
-      ++pos_;
-      return AddNamed(words, name, at, quoted, all);
-    }
-    const bool substitutes = operation == '-' || operation == '=' || operation == '+' || operation == '?';
-    if (name.empty() || !substitutes) {
-      if (!SkipBraces(at)) return;
-      return AddText(words,
-                     variables_.Unknown(
-                         at, fmt::format("{} is not computed", base::Printable(text_.substr(at, pos_ - at)))),
-                     quoted);
-    }
-    pos_ += colon ? 2 : 1;
-    Words other;
-    while (ok() && pos_ < text_.size() && text_[pos_] != '}') {
-      if (IsShellBlank(text_[pos_]) || EndsShellWord(text_[pos_])) {
-        other.Add({.c = text_[pos_], .at = pos_});
-        ++pos_;
-      } else {
-        ReadPart(other, /*splits=*/false);
-      }
-    }
-    if (pos_ >= text_.size()) return Fail(at, "'${' does not end; add '}'");
-    ++pos_;
-    other.End();
-    const ShellWord otherwise = JoinedWords(other.done);
-    const ShellVariable* variable = variables_.Find(name);
-    const bool set =
-        variable != nullptr && (!colon || (!variable->items.empty() && !variable->items.front().empty()));
-    if (operation == '+') {
-      if (set) AddText(words, otherwise, quoted);
-    } else if (set) {
-      AddVariable(words, *variable, quoted, all);
-    } else if (operation == '?') {
-      AddNamed(words, name, at, quoted, all);
-    } else {
-      // In practice the environment decides; the file says what holds without it.
-      if (operation == '=') variables_.Set(name, otherwise);
-      AddText(words, otherwise, quoted);
-    }
-  }
-
-  bool SkipBraces(std::size_t begin) {
-    int open = 1;
-    for (; pos_ < text_.size() && open > 0; ++pos_) {
-      if (text_[pos_] == '{') ++open;
-      if (text_[pos_] == '}') --open;
-      if (text_[pos_] == '\n') break;
-    }
-    if (open > 0) Fail(begin, "'${' does not end; add '}'");
-    return open == 0;
-  }
-
-  ShellWord Arithmetic() {
-    const std::size_t at = pos_;
-    pos_ += 3;
-    ShellArithmetic arithmetic(text_, pos_, nested_, [this] { return ArithmeticOperand(); });
-    const std::optional<std::int64_t> value = arithmetic.Read();
-    if (value && StartsWith("))")) {
-      pos_ += 2;
-      ShellWord word;
-      for (const char c : fmt::to_string(*value)) word.push_back({.c = c, .at = at, .computed = true});
-      return word;
-    }
-    pos_ = at + 2;  // the inner bracket opens, too
-    SkipSubstitution(at);
-    if (!ok()) return {};
-    const int met = arithmetic.unknown();
-    const std::string why = met < 0 ? "" : ": " + variables_.unknowns()[static_cast<std::size_t>(met)];
-    return variables_.Unknown(
-        at, fmt::format("{} is not computed{}", base::Printable(text_.substr(at, pos_ - at)), why));
-  }
-
-  // What stands for a number in arithmetic: $NAME, ${...}, NAME. Empty for anything else.
-  ShellWord ArithmeticOperand() {
-    Words words;
-    if (At(pos_) == '$') {
-      Expand(words, /*quoted=*/true);
-    } else if (BeginsShellName(At(pos_))) {
-      const std::size_t at = pos_;
-      AddNamed(words, ReadName(), at, /*quoted=*/true, /*all=*/false);
-    }
-    words.End();
-    return JoinedWords(words.done);
-  }
-
-  std::string_view file_, text_;
-  std::size_t pos_ = 0, spent_ = 0;
-  int nested_ = 0;
   ShellConditions conditions_;
   ShellBranch branch_ = ShellBranch::kTaken;  // of the command that is read
-  ShellVariables variables_;
   std::vector<std::pair<std::size_t, std::string>> here_documents_;
   ShellScript script_;
-  absl::Status status_ = absl::OkStatus();
 };
 
 }  // namespace
 
 absl::StatusOr<ShellScript> ReadShellScript(std::string_view file, std::string_view text,
                                             const std::map<std::string, ShellWord>& environment) {
-  return ShellReader(file, text, environment).Read();
+  ShellVariables variables(environment);
+  return ShellReader(file, text, variables, /*origin=*/nullptr).Read();
 }
 
 }  // namespace autocfg

@@ -3,8 +3,10 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "search/frameworks/batch_script.h"
 #include "search/frameworks/changed_lines.h"
 #include "search/frameworks/framework_file.h"
 #include "search/frameworks/megatron/megatron.h"
@@ -200,6 +202,74 @@ TEST(LaunchScripts, ATextThatAShellReadsAgainEndsWithItsCommand) {
     EXPECT_EQ(run->ranks, 8);
     EXPECT_EQ(PrecisionText(run->workload.precision), "bf16");
   }
+}
+
+// Variables in single quotes are those of the shell that reads the text.
+TEST(LaunchScripts, ATextInSingleQuotesIsExpandedByTheShellThatReadsIt) {
+  const std::string before =
+      "export LAUNCHER=\"python -u -m torch.distributed.launch --nproc_per_node 4 --nnodes $NNODES\"\n"
+      "export CMD=\"pretrain_gpt.py --num-layers 4 --hidden-size 256 --num-attention-heads 8 --seq-length "
+      "128 "
+      "--max-position-embeddings 128 --vocab-size 1000 --micro-batch-size 1 --fp16\"\n";
+  for (const char* start :
+       {"srun bash -c '$LAUNCHER --node_rank $SLURM_PROCID $CMD' 2>&1 | tee out.log",
+        "clear; srun --jobid $SLURM_JOBID bash -c '$LAUNCHER --node_rank $SLURM_PROCID $CMD'",
+        "srun /bin/bash -lc 'cd x && NCCL_DEBUG=INFO $LAUNCHER $CMD --save $(date)'",
+        "srun bash -c \"$LAUNCHER --node_rank \\$SLURM_PROCID $CMD\"", "sh -c 'bash -c \"$LAUNCHER $CMD\"'",
+        "eval '$LAUNCHER $CMD; sleep 60'", "srun bash -c 'for i in 1; do $LAUNCHER $CMD; done'"}) {
+    const auto run =
+        ReadFrameworkFile(kMegatron, "a.slurm", absl::StrCat("NNODES=16\n", before, start, "\n"));
+    ASSERT_TRUE(run.ok()) << start << ": " << run.status();
+    EXPECT_EQ(run->ranks, 64) << start;
+    EXPECT_EQ(run->model.layers, 4) << start;
+    EXPECT_EQ(BaseName(run->workload.precision), "fp16") << start;
+  }
+  // Its values are changed where the variable has them.
+  const std::string script = absl::StrCat("NNODES=2\n", before, "bash -c '$LAUNCHER $CMD'\n");
+  const auto run = ReadFrameworkFile(kMegatron, "a.sh", script);
+  ASSERT_TRUE(run.ok()) << run.status();
+  ParallelPlan plan = run->plan;
+  plan.micro_batch = 2;
+  ReadingOptions options;
+  const auto changed = ChangePlan(*run, plan, options);
+  EXPECT_THAT(changed.ok() ? changed->text : "", testing::AnyOf("", HasSubstr("--micro-batch-size 2")));
+  // Quotes that do not end leave the command as it is; a text that repeats itself ends.
+  EXPECT_FALSE(ReadFrameworkFile(kMegatron, "a.sh", "bash -c \"pretrain_gpt.py 'x\"\n").ok());
+  EXPECT_FALSE(ReadFrameworkFile(kMegatron, "a.sh", "A='eval $A $A'\neval $A\n").ok());
+}
+
+TEST(LaunchScripts, ScriptsOfOldReleasesAreNamed) {
+  const std::string script =
+      "#!/bin/bash\nVOCAB_FILE=gpt2-vocab.json\ndeepspeed --num_nodes 2 --num_gpus 4 pretrain_gpt2.py "
+      "--model-parallel-size 2 --num-layers 24 --hidden-size 1024 --num-attention-heads 16 --batch-size 4 "
+      "--seq-length 1024 --max-position-embeddings 1024 --vocab-file $VOCAB_FILE --fp16\n";
+  EXPECT_EQ(FrameworkOf(script), kMegatron);
+  EXPECT_EQ(ReadFrameworkFile(kMegatron, "old.sh", script).status().message(),
+            "old.sh:3: --model-parallel-size cannot be read: it is of Megatron-LM before 2.0; write "
+            "--tensor-model-parallel-size");
+  const auto batch = ReadFrameworkFile(kMegatron, "old.sh",
+                                       "python pretrain_gpt2.py --num-attention-heads 16 --batch-size 4\n");
+  EXPECT_THAT(std::string(batch.status().message()), HasSubstr("--batch-size cannot be read: it is of"));
+  const auto without =
+      ReadFrameworkFile(kMegatron, "a.sh",
+                        "torchrun --nproc-per-node 8 pretrain_gpt.py --num-attention-heads 16 --num-layers 4 "
+                        "--hidden-size 64 --seq-length 64 --max-position-embeddings 64\n");
+  EXPECT_THAT(std::string(without.status().message()), HasSubstr("--micro-batch-size is missing; add it"));
+}
+
+TEST(LaunchScripts, FilesOfDataAndTokenizersAreNoSettings) {
+  const auto named = [](const std::string& line) {
+    std::string all;
+    for (const NamedFile& file : FilesNamedBy(line + "\n")) all += file.path + " ";
+    return all;
+  };
+  for (const char* line :
+       {"VOCAB_FILE=gpt2-vocab.json", "x --vocab-file $DIR/gpt2.json", "--merge-file a.json",
+        "DATA_PATH=/x/alpaca.json", "x --train_data_file=a.json", "tokenizer_config.json"})
+    EXPECT_EQ(named(line), "") << line;
+  EXPECT_EQ(named("x --deepspeed $DIR/ds.json"), "ds.json ");
+  EXPECT_EQ(named("x --deepspeed ${DATA_DIR}/ds.json"), "ds.json ");
+  EXPECT_EQ(named("cat /data/run.args"), "/data/run.args ");
 }
 
 TEST(LaunchScripts, ACommandThatIsEvaluatedEndsAtItsPipe) {
