@@ -110,5 +110,7 @@ inline constexpr std::string_view kBeyondMlp = "the norm and the second projecti
 void CheckMegatron(const ExportedRun& run, Refusals& refuse);
 ExportedFile WriteMegatron(const ExportedRun& run);
 void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& run);
+// Sets the stages. Needs the layers and pp.
+void ReadMegatronStages(SettingReader& read, RunDraft& run);
 
 }  // namespace autocfg

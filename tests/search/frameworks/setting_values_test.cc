@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "search/frameworks/deepspeed/deepspeed.h"
@@ -18,6 +19,8 @@
 
 namespace autocfg {
 namespace {
+
+using testing::HasSubstr;
 
 TEST(PersonsFiles, JsonWithNumbersOfOtherForms) {
   ReadingOptions options;
@@ -75,6 +78,39 @@ TEST(PersonsFiles, UnevenStages) {
     ASSERT_TRUE(run.ok()) << run.status();
     EXPECT_EQ(PlanText(run->plan), "tp=1,pp=2,dp=1,mbs=1,split=1+3");
   }
+}
+
+// As get_num_layers_to_build of the framework.
+TEST(PersonsFiles, StagesOfOtherSizes) {
+  ReadingOptions options;
+  options.ranks = 4;
+  const auto plan = [&](int layers, const std::string& flags) {
+    std::string text = FlagsWith("--bf16\n--pipeline-model-parallel-size 4\n--global-batch-size 4\n" + flags);
+    text.replace(text.find("--num-layers 4"), 14, absl::StrCat("--num-layers ", layers));
+    const auto run = ReadFrameworkFile(kMegatron, "run.args", text, options);
+    return run.ok() ? PlanText(run->plan) : std::string(run.status().message());
+  };
+  const std::string first = "--decoder-first-pipeline-num-layers ",
+                    last = "--decoder-last-pipeline-num-layers ",
+                    embedding = "--account-for-embedding-in-pipeline-split",
+                    loss = "--account-for-loss-in-pipeline-split",
+                    chunks = "\n--num-virtual-stages-per-pipeline-rank 2",
+                    chunk = "\n--num-layers-per-virtual-pipeline-stage ";
+  const std::string begin = "tp=1,pp=4,dp=1,mbs=1,split=", interleaved = "tp=1,pp=4,dp=1,mbs=1,vpp=2,split=";
+  EXPECT_EQ(plan(14, embedding + "\n" + loss), begin + "3+4+4+3");
+  EXPECT_EQ(plan(15, embedding), begin + "3+4+4+4");
+  EXPECT_EQ(plan(15, loss), begin + "4+4+4+3");
+  EXPECT_EQ(plan(14, first + "3\n" + last + "3"), begin + "3+4+4+3");
+  EXPECT_EQ(plan(13, last + "1"), begin + "4+4+4+1");
+  EXPECT_EQ(plan(14, embedding + "\n" + loss + chunks), interleaved + "1+2+2+2+2+2+2+1,p2p_overlap=1");
+  EXPECT_EQ(plan(14, embedding + "\n" + loss + chunk + "2"), interleaved + "1+2+2+2+2+2+2+1,p2p_overlap=1");
+  EXPECT_EQ(plan(10, first + "4" + chunks + "\n" + last + "2"),
+            interleaved + "2+1+1+1+2+1+1+1,p2p_overlap=1");
+  EXPECT_THAT(plan(14, loss), HasSubstr("leaves 15 layers for 4 stages; change one of them"));
+  EXPECT_THAT(plan(15, first + "3" + chunks),
+              HasSubstr("makes a rank of 3 layers, which do not divide by its 2"));
+  EXPECT_THAT(plan(15, first + "3\n" + loss), HasSubstr("contradicts --account-for-loss-in-pipeline-split"));
+  EXPECT_THAT(plan(14, first + "2" + chunk + "2"), HasSubstr("--num-virtual-stages-per-pipeline-rank"));
 }
 
 TEST(PersonsFiles, FusedAttentionTakesSixteenBits) {
