@@ -15,6 +15,7 @@
 #include "fmt/format.h"
 #include "search/frameworks/batch_script.h"
 #include "search/frameworks/said_options.h"
+#include "search/frameworks/settings/settings_forms.h"
 #include "search/plan/plan_text.h"
 
 namespace autocfg::cli {
@@ -33,6 +34,7 @@ struct Source {
   std::string framework;  // empty: the file has the form of none
   std::string text;
   std::vector<std::string> notes = {};
+  NamingCommand command = {};  // of the script that names the file; it counts in place of the file
 };
 
 bool IsScript(const std::string& name, const std::string& text) {
@@ -42,7 +44,8 @@ bool IsScript(const std::string& name, const std::string& text) {
 
 // Takes the file of settings that the script names, from the place that it says or from beside the script.
 // Does nothing if the script names none.
-absl::Status FollowScript(const std::string& script, const std::string& from, Source& source) {
+absl::Status FollowScript(const std::string& script, const std::string& from, const LaunchWords& launch,
+                          Source& source) {
   const std::vector<NamedFile> named = FilesNamedBy(source.text);
   std::optional<Source> found;
   for (const NamedFile& file : named) {
@@ -70,11 +73,30 @@ absl::Status FollowScript(const std::string& script, const std::string& from, So
                     "that file",
                     base::Printable(source.name), named.front().line, base::Printable(named.front().path)));
   }
-  if (found) source = *std::move(found);
+  if (!found) return absl::OkStatus();
+  // A script of another language names the file too.
+  if (auto command = CommandThatNames(found->name, source.name, source.text, launch); command.ok())
+    found->command = *std::move(command);
+  source = *std::move(found);
   return absl::OkStatus();
 }
 
-absl::StatusOr<Source> LoadSource(const std::string& file, const std::string& from) {
+absl::StatusOr<LaunchWords> LaunchOf(const FrameworkInputArgs& args) {
+  LaunchWords launch;
+  for (const std::string& word : args.arguments) launch.arguments.push_back({word});
+  for (const std::string& variable : args.environment) {
+    const std::size_t equals = variable.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return absl::InvalidArgumentError(
+          fmt::format("--env: '{}' sets no variable; give NAME=VALUE", base::Printable(variable)));
+    }
+    launch.variables[variable.substr(0, equals)] = variable.substr(equals + 1);
+  }
+  return launch;
+}
+
+absl::StatusOr<Source> LoadSource(const std::string& file, const std::string& from,
+                                  const LaunchWords& launch) {
   AUTOCFG_RETURN_IF_ERROR(CheckFrom(from));
   auto text = ReadTextFile(file);
   if (!text.ok()) return text.status();
@@ -88,7 +110,7 @@ absl::StatusOr<Source> LoadSource(const std::string& file, const std::string& fr
                     base::Printable(source.name), other));
   }
   if (source.framework.empty() && IsScript(source.name, source.text)) {
-    AUTOCFG_RETURN_IF_ERROR(FollowScript(file, from, source));
+    AUTOCFG_RETURN_IF_ERROR(FollowScript(file, from, launch, source));
   }
   if (!from.empty()) source.framework = from;
   return source;
@@ -99,12 +121,16 @@ absl::StatusOr<Source> LoadSource(const std::string& file, const std::string& fr
 absl::StatusOr<bool> IsFrameworkInput(const std::string& file, const std::string& from) {
   AUTOCFG_RETURN_IF_ERROR(CheckFrom(from));
   if (!from.empty()) return true;
-  AUTOCFG_ASSIGN_OR_RETURN(const auto source, LoadSource(file, from));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto source, LoadSource(file, from, {}));
   return !source.framework.empty();
 }
 
 absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args) {
-  AUTOCFG_ASSIGN_OR_RETURN(const auto source, LoadSource(args.file, args.from));
+  ReadingOptions options;
+  AUTOCFG_ASSIGN_OR_RETURN(options.launch, LaunchOf(args));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto source, LoadSource(args.file, args.from, options.launch));
+  options.launch.arguments.insert(options.launch.arguments.begin(), source.command.words.begin(),
+                                  source.command.words.end());
   const std::string &name = source.name, &framework = source.framework;
   if (source.text.find_first_not_of(" \t\r\n") == std::string::npos) {
     return absl::InvalidArgumentError(
@@ -120,7 +146,6 @@ absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args
         fmt::format("{}: its form is that of no framework; name it with --from {}", base::Printable(name),
                     base::ChoiceText(FrameworkNames())));
   }
-  ReadingOptions options;
   auto said = ParseSaidOptions(args.plan);
   if (!said.ok()) return Where("--plan", said.status());
   options.plan = *std::move(said);
@@ -147,6 +172,8 @@ absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args
     options.ranks = ranks;
     options.fused_attention = std::ranges::all_of(
         cluster.groups, [](const NodeGroup& group) { return group.device.fused_attention; });
+  } else if (args.ranks.empty()) {
+    options.ranks = source.command.ranks;
   }
   AUTOCFG_ASSIGN_OR_RETURN(auto run, ReadFrameworkFile(framework, name, source.text, options));
   if (!args.ranks.empty() && run.ranks != options.ranks) {
@@ -210,7 +237,9 @@ absl::StatusOr<InputQuestion> LoadInputQuestion(const InputArgs& input, PlanQues
                                             .ranks = {},
                                             .vocab = input.vocab,
                                             .seq_len = asked.seq_len,
-                                            .plan = {}});
+                                            .plan = {},
+                                            .environment = {},
+                                            .arguments = {}});
     if (!loaded.ok()) return Where("--input", loaded.status());
     if (asked.engine.empty()) asked.engine = loaded->run.framework;
     Note(fmt::format("{} is read as a file of {}", loaded->run.settings.file, loaded->run.framework));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,7 +15,9 @@ namespace autocfg::cli {
 
 struct FrameworkInputArgs {
   std::string file, from, model, cluster, ranks, vocab, seq_len;
-  std::string plan = {};  // options that the file leaves open: "recompute=full"
+  std::string plan = {};                      // options that the file leaves open: "recompute=full"
+  std::vector<std::string> environment = {};  // variables of a script: "NNODES=4"
+  std::vector<std::string> arguments = {};    // behind the script or the file
 };
 
 struct FrameworkInput {

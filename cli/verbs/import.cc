@@ -161,6 +161,12 @@ void AddImport(CLI::App& app, Verb& chosen) {
   verb->add_option("--seq-len", args->input.seq_len, "in place of the file's tokens per sequence");
   verb->add_option("--plan", args->input.plan,
                    "options of the plan that the file leaves to a script, such as recompute=full");
+  verb->add_option("--env", args->input.environment,
+                   "NAME=VALUE, a variable that is set where the script is launched; may be repeated")
+      ->allow_extra_args(false);
+  verb->add_option(
+      "ARGS", args->input.arguments,
+      "behind --: the arguments of the script, or options that are said where the file is launched");
   verb->add_option("--memory-margin", args->memory_margin,
                    "the share of a rank's memory that a plan must leave free, such as 5% (default)");
   verb->add_option("--output", args->output,

@@ -9,6 +9,7 @@
 #include "search/frameworks/export_target.h"
 #include "search/frameworks/run_draft.h"
 #include "search/frameworks/said_options.h"
+#include "search/frameworks/settings/settings_forms.h"
 #include "search/frameworks/split_settings.h"
 #include "search/frameworks/unmodelled.h"
 #include "search/plan/legality.h"
@@ -28,6 +29,8 @@ struct FrameworkAdapter {
   std::span<const UnmodelledSetting> unmodelled = {};
   SettingsForm form;
   std::span<const std::string_view> markers = {};  // of flags: options by which a command trains
+  // Of JSON and TOML: takes what is said at launch into the settings.
+  void (*take_launch)(const std::vector<LaunchWord>& words, SettingsText& settings) = &AddOverrides;
   bool (*recognizes)(std::string_view text);  // whether the text is such a file, if it is JSON as the form is
 
   // How the file is changed for another plan.

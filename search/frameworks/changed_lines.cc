@@ -111,7 +111,7 @@ class PlanEditor {
     const std::string_view text = theirs_.text;
     if (!removed_.insert(std::string(name)).second) return;
     for (const Setting& setting : theirs_.settings) {
-      if (setting.name != name) continue;
+      if (setting.name != name || setting.at == kNowhere) continue;
       std::size_t begin = setting.at;
       const std::size_t line_end = LineEnd(text, begin);
       std::size_t end = begin + setting.name.size();
@@ -201,7 +201,8 @@ class PlanEditor {
     const std::string_view section = SectionOf(after.name);
     const Setting* anchor = nullptr;
     for (const Setting& setting : theirs_.settings) {
-      const bool same = SectionOf(setting.name) == section && !removed_.contains(setting.name);
+      const bool same =
+          SectionOf(setting.name) == section && setting.at != kNowhere && !removed_.contains(setting.name);
       // Of flags, one that our files have.
       const bool ours = IsOfTraining(setting.name) && LastOf(now_, setting.name) != nullptr;
       if (same && (!flags_ || ours)) anchor = &setting;

@@ -19,14 +19,13 @@ namespace autocfg {
 namespace {
 
 absl::StatusOr<SettingsText> SettingsOf(const FrameworkAdapter& adapter, std::string_view file,
-                                        std::string_view text) {
-  switch (adapter.form) {
-    case SettingsForm::kFlags: return ReadFlagSettings(file, text, adapter.markers);
-    case SettingsForm::kYaml: return ReadYamlSettings(file, text);
-    case SettingsForm::kJson: return ReadJsonSettings(file, text);
-    case SettingsForm::kToml: return ReadTomlSettings(file, text);
-  }
-  return absl::InternalError("unknown form of settings");
+                                        std::string_view text, const LaunchWords& launch) {
+  if (adapter.form == SettingsForm::kFlags) return ReadFlagSettings(file, text, adapter.markers, launch);
+  if (adapter.form == SettingsForm::kYaml) return ReadYamlSettings(file, text, launch);
+  auto settings =
+      adapter.form == SettingsForm::kJson ? ReadJsonSettings(file, text) : ReadTomlSettings(file, text);
+  if (settings.ok()) adapter.take_launch(launch.arguments, *settings);
+  return settings;
 }
 
 // Names the model after the first preset of its shape: figures that cost nothing, and what is dropped, may
@@ -94,7 +93,7 @@ std::string_view FrameworkOf(std::string_view text) {
 }
 
 absl::StatusOr<SettingsText> ReadSettings(std::string_view framework, std::string_view file,
-                                          std::string_view text) {
+                                          std::string_view text, const LaunchWords& launch) {
   const FrameworkAdapter* adapter = FindFrameworkAdapter(framework);
   if (adapter == nullptr) {
     return base::InvalidArgument(
@@ -110,7 +109,7 @@ absl::StatusOr<SettingsText> ReadSettings(std::string_view framework, std::strin
     return base::InvalidArgument(file, "it is no text file: it has zero bytes; give the framework's file");
   if (base::Trimmed(text).empty())
     return base::InvalidArgument(file, "it is empty; give the framework's file");
-  if (!IsBatchScript(text)) return SettingsOf(*adapter, file, text);
+  if (!IsBatchScript(text)) return SettingsOf(*adapter, file, text, launch);
   AUTOCFG_ASSIGN_OR_RETURN(const auto held, FileHeldBy(file, text));
   const std::string_view holds = FrameworkOf(held.text);
   if (!holds.empty() && holds != framework) {
@@ -118,7 +117,7 @@ absl::StatusOr<SettingsText> ReadSettings(std::string_view framework, std::strin
         file,
         fmt::format("the batch script holds a file of {}, not of {}; leave --from out", holds, framework));
   }
-  auto settings = SettingsOf(*adapter, file, held.text);
+  auto settings = SettingsOf(*adapter, file, held.text, launch);
   if (settings.ok()) {
     settings->text = std::string(text);
     settings->end = held.end;
@@ -128,7 +127,7 @@ absl::StatusOr<SettingsText> ReadSettings(std::string_view framework, std::strin
 
 absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::string_view file,
                                                std::string_view text, const ReadingOptions& options) {
-  auto settings = ReadSettings(framework, file, text);
+  auto settings = ReadSettings(framework, file, text, options.launch);
   if (!settings.ok()) return settings.status();
   FrameworkRun result{.framework = std::string(framework),
                       .model = {},

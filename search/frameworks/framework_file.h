@@ -49,7 +49,7 @@ std::string_view OtherFormOf(std::string_view text);
 
 // Returns the settings of a framework's file.
 absl::StatusOr<SettingsText> ReadSettings(std::string_view framework, std::string_view file,
-                                          std::string_view text);
+                                          std::string_view text, const LaunchWords& launch = {});
 
 // `file`: its name, for messages. InvalidArgument names file and line: a text of another form, a value of a
 // wrong type, settings that contradict each other, a misspelt one, a part that autocfg does not model, or a

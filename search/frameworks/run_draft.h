@@ -23,6 +23,7 @@ struct ReadingOptions {
   std::int64_t vocab = 0;               // if the file leaves it to a tokenizer; 0: not given
   std::int64_t seq_len = 0;             // in place of the file's; 0: not given
   bool fused_attention = true;          // DeviceSpec::fused_attention of the cluster, if one is given
+  LaunchWords launch = {};              // in place of what the file says
   // Options of the plan by their text names, if the file leaves them open (ParseSaidOptions).
   std::map<std::string, std::string> plan = {};
 };

@@ -94,6 +94,29 @@ TEST_F(ImportVerb, ItsOutputIsReadByTheOtherVerbs) {
   EXPECT_EQ(search.exit_code, 0) << search.err;
 }
 
+TEST_F(ImportVerb, WhatTheLaunchSaysIsRead) {
+  std::ofstream(home_ / "run.sh")
+      << "torchrun --nnodes $NNODES --nproc-per-node 8 pretrain_gpt.py --num-layers 4 "
+         "--hidden-size 256 --num-attention-heads 8 --seq-length 128 "
+         "--max-position-embeddings 128 --micro-batch-size 1 --bf16 \"$@\"\n";
+  const Finished script =
+      Run({"import", home_ / "run.sh", "--env", "NNODES=2", "--", "--tensor-model-parallel-size", "4"});
+  EXPECT_EQ(script.exit_code, 0) << script.err;
+  EXPECT_THAT(script.out, HasSubstr("your plan: tp=4,pp=1,dp=4,mbs=1\n"));
+  std::ofstream(home_ / "ds.json")
+      << R"({"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": "auto"},
+                                          "gradient_accumulation_steps": "auto"})";
+  std::ofstream(home_ / "train.sh")
+      << "BS=2\ndeepspeed --num_gpus 4 train.py --deepspeed ds.json --bf16 True "
+         "--per_device_train_batch_size $BS\n";
+  const Finished named = Run({"import", home_ / "train.sh", "--model", "gpt2-124m"});
+  EXPECT_EQ(named.exit_code, 0) << named.err;
+  EXPECT_THAT(named.out, AllOf(HasSubstr("ranks: 4"), HasSubstr("mbs=2"), HasSubstr("bf16")));
+  const Finished wrong = Run({"import", home_ / "run.sh", "--env", "NNODES"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--env: 'NNODES' sets no variable; give NAME=VALUE"));
+}
+
 TEST_F(ImportVerb, PredictTakesAFrameworksFile) {
   const Finished predicted = Run({"predict", "--input", FileOf("arrays.txt"), "--cluster", "h100-sxm:4x8"});
   ASSERT_EQ(predicted.exit_code, 0) << predicted.err;

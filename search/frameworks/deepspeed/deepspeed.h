@@ -32,6 +32,8 @@ inline constexpr std::string_view kChosenLater = "auto";  // by the Trainer of H
 // at 029f12b3c6b9, zero/config.py at 1b88ac366fc9.
 void CheckDeepSpeed(const ExportedRun& run, Refusals& refuse);
 ExportedFile WriteDeepSpeed(const ExportedRun& run);
+// Puts what the options of Hugging Face's Trainer say in place of "auto".
+void FillInAutos(const std::vector<LaunchWord>& words, SettingsText& settings);
 void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft& run);
 
 }  // namespace autocfg

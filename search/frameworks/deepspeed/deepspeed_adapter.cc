@@ -86,6 +86,7 @@ constexpr FrameworkAdapter kDeepSpeedAdapter = {
     .harmless = kDeepSpeedHarmless,
     .unmodelled = kDeepSpeedUnmodelled,
     .form = SettingsForm::kJson,
+    .take_launch = &FillInAutos,
     .recognizes =
         [](std::string_view text) {
           const auto has = [&](std::string_view key) {

@@ -1,8 +1,10 @@
 // DeepSpeed's JSON. Defaults: deepspeed/runtime/config.py and zero/config.py of the release that the writer
 // follows.
+#include <algorithm>
 #include <array>
 #include <utility>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/frameworks/deepspeed/deepspeed.h"
@@ -10,14 +12,15 @@
 namespace autocfg {
 namespace {
 
+const std::vector<std::string> kAuto = {std::string(deepspeed::kChosenLater)};
+
 bool IsChosenLater(std::string_view name, SettingReader& read) {
   const Setting* setting = read.Find(name);
-  return setting != nullptr &&
-         setting->values == std::vector<std::string>{std::string(deepspeed::kChosenLater)};
+  return setting != nullptr && setting->values == kAuto;
 }
 
 // Refuses what the Trainer of Hugging Face fills in, where it matters, and says what it puts there.
-void RefuseAuto(SettingReader& read) {
+void RefuseAuto(const ReadingOptions& options, SettingReader& read) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kFilledIn = {{
       {deepspeed::kGlobalBatch, "the sequences of a step over all ranks"},
       {deepspeed::kMicroBatch, "its per_device_train_batch_size"},
@@ -32,9 +35,36 @@ void RefuseAuto(SettingReader& read) {
     if (name == deepspeed::kGlobalBatch && read.Has(deepspeed::kMicroBatch) &&
         read.Has(deepspeed::kMicrobatches))
       continue;
+    if (name == deepspeed::kMicroBatch && options.plan.contains("mbs")) continue;
     read.Fail(*read.Find(name),
               fmt::format("is auto: the Trainer of Hugging Face fills it in; write {}", value));
   }
+}
+
+// The options of Hugging Face's Trainer among words of a command; "bf16", without its dashes. It takes '-' for
+// '_' in a name.
+class TrainerOptions {
+ public:
+  explicit TrainerOptions(const std::vector<LaunchWord>& words) {
+    AddFlags(words, options_);
+    for (Setting& option : options_.settings) std::ranges::replace(option.name, '-', '_');
+  }
+  const Setting* Find(std::string_view name) const {
+    const auto found = std::ranges::find(options_.settings, fmt::format("__{}", name), &Setting::name);
+    return found == options_.settings.end() ? nullptr : &*found;
+  }
+  bool IsOn(std::string_view name) const {
+    const Setting* option = Find(name);
+    return option != nullptr && !IsOff(*option, /*one_is_off=*/false);
+  }
+
+ private:
+  SettingsText options_;
+};
+
+std::int64_t ReadMicroBatch(const ReadingOptions& options, SettingReader& read) {
+  if (!IsChosenLater(deepspeed::kMicroBatch, read)) return read.Whole(deepspeed::kMicroBatch, 0);
+  return base::ParseNumber<std::int64_t>(options.plan.at("mbs"), 1, kMostSize).value_or(0);
 }
 
 // Two of the three batch sizes give the third; three must agree.
@@ -42,8 +72,7 @@ void ReadBatches(const ReadingOptions& options, SettingReader& read, RunDraft& r
   ParallelPlan& plan = run.plan;
   const bool derived = IsChosenLater(deepspeed::kGlobalBatch, read);
   const std::int64_t global = derived ? 0 : read.Whole(deepspeed::kGlobalBatch, 0),
-                     micro = read.Whole(deepspeed::kMicroBatch, 0),
-                     steps = read.Whole(deepspeed::kMicrobatches, 0);
+                     micro = ReadMicroBatch(options, read), steps = read.Whole(deepspeed::kMicrobatches, 0);
   if (!read.ok()) return;
   if (options.ranks > 0) {
     run.ranks = options.ranks;
@@ -101,8 +130,9 @@ void ReadZero(SettingReader& read, RunDraft& run) {
                       "a second copy of the parameters is not modelled");
 }
 
-void NoteWhatIsTheScripts(const ReadingOptions& options, SettingReader& read) {
-  const bool recompute = options.plan.contains("recompute"), attention = options.plan.contains("attention");
+void NoteWhatIsTheScripts(const ReadingOptions& options, const RunDraft& run, SettingReader& read) {
+  const bool recompute = run.plan.recompute == Recompute::kFull || options.plan.contains("recompute"),
+             attention = options.plan.contains("attention");
   if (recompute && attention) return;
   const std::string_view what = recompute   ? "attention is"
                                 : attention ? "recomputation is"
@@ -116,12 +146,36 @@ void NoteWhatIsTheScripts(const ReadingOptions& options, SettingReader& read) {
 
 }  // namespace
 
+void FillInAutos(const std::vector<LaunchWord>& words, SettingsText& settings) {
+  const TrainerOptions trainer(words);
+  constexpr std::string_view kBatch = "per_device_train_batch_size";
+  const auto fill_in = [&](std::string_view name, std::vector<std::string> values, std::string unknown) {
+    const auto setting = std::ranges::find(settings.settings, name, &Setting::name);
+    if (setting == settings.settings.end() || setting->values != kAuto) return;
+    settings.settings.push_back({.name = std::string(name),
+                                 .values = std::move(values),
+                                 .unknown = std::move(unknown),
+                                 .at = kNowhere});
+  };
+  const auto option = [&](std::string_view name, std::string_view option, std::string_view otherwise) {
+    const Setting* said = trainer.Find(option);
+    if (said != nullptr) fill_in(name, said->values, said->unknown);
+    if (said == nullptr) fill_in(name, {std::string(otherwise)}, "");
+  };
+  // A command without its batch may not be the Trainer's.
+  if (trainer.Find(kBatch) == nullptr) return;
+  option(deepspeed::kMicroBatch, kBatch, "");
+  option(deepspeed::kMicrobatches, "gradient_accumulation_steps", "1");
+  for (const std::string_view type : {"bf16", "fp16"})
+    fill_in(fmt::format("{}.enabled", type), {trainer.IsOn(type) ? "true" : "false"}, "");
+}
+
 void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
   if (!options.model) {
     read.Fail("the format says nothing of the model; give --model");
     return;
   }
-  RefuseAuto(read);
+  RefuseAuto(options, read);
   if (!read.ok()) return;
   run.model = *options.model;
   run.workload.seq_len = options.seq_len > 0 ? options.seq_len : run.model.max_seq_len;
@@ -141,10 +195,12 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
   const std::int64_t interval = read.Whole(deepspeed::kRecompute, 0, 0);
   if (plan.pp > 1 && interval > 0) {
     plan.recompute = Recompute::kFull;
+  } else if (TrainerOptions(options.launch.arguments).IsOn("gradient_checkpointing")) {
+    plan.recompute = Recompute::kFull;
   } else {
     run.unsaid.emplace_back("recompute");
   }
-  if (plan.pp == 1) NoteWhatIsTheScripts(options, read);
+  if (plan.pp == 1) NoteWhatIsTheScripts(options, run, read);
   read.RefuseAboveOne("sequence_parallel_size", "sequence parallelism of its own kind is not modelled");
   constexpr std::string_view kDistributed = "activation_checkpointing.partition_activations";
   if (plan.tp > 1) {

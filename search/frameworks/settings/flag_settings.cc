@@ -142,10 +142,18 @@ absl::Status CheckProgram(const PythonCommand& command, const SettingsText& sett
                                : "trains no decoder of text, which is all that autocfg models"));
 }
 
-absl::Status ReadLaunchScript(std::span<const std::string_view> markers, SettingsText& settings) {
+absl::StatusOr<ShellScript> ReadScript(const LaunchWords& launch, const SlurmValues& directives,
+                                       const SettingsText& settings) {
+  ShellStart start{.environment = SlurmEnvironment(directives), .arguments = {}};
+  for (const LaunchWord& word : launch.arguments) start.arguments.push_back(word.text);
+  for (const auto& [name, value] : launch.variables) start.environment[name] = WordFromLaunch(value);
+  return ReadShellScript(settings.file, settings.text, start);
+}
+
+absl::Status ReadLaunchScript(std::span<const std::string_view> markers, const LaunchWords& launch,
+                              SettingsText& settings) {
   const SlurmValues directives = SlurmDirectives(settings.text);
-  AUTOCFG_ASSIGN_OR_RETURN(const auto script,
-                           ReadShellScript(settings.file, settings.text, SlurmEnvironment(directives)));
+  AUTOCFG_ASSIGN_OR_RETURN(const auto script, ReadScript(launch, directives, settings));
   const std::vector<PythonCommand> commands = PythonCommands(script, settings);
   const PythonCommand* chosen = nullptr;
   for (const std::string_view marker : markers) {
@@ -186,13 +194,45 @@ absl::Status ReadLaunchScript(std::span<const std::string_view> markers, Setting
 
 }  // namespace
 
+void AddFlags(const std::vector<LaunchWord>& words, SettingsText& settings) {
+  std::vector<FlagWord> flags;
+  for (const LaunchWord& word : words)
+    flags.push_back({.text = word.text, .unknown = word.unknown, .at = kNowhere});
+  AddOptions(flags, settings);
+}
+
+absl::StatusOr<NamingCommand> CommandThatNames(std::string_view named, std::string_view file,
+                                               std::string_view text, const LaunchWords& launch) {
+  SettingsText settings{.file = std::string(file), .text = std::string(text), .settings = {}};
+  const SlurmValues directives = SlurmDirectives(text);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto script, ReadScript(launch, directives, settings));
+  NamingCommand found;
+  for (const PythonCommand& command : PythonCommands(script, settings)) {
+    const auto program = command.words.begin() + static_cast<std::ptrdiff_t>(command.program);
+    const bool names = std::any_of(program, command.words.end(),
+                                   [&](const FlagWord& word) { return word.text.ends_with(named); });
+    if (!names) continue;
+    for (auto word = program + 1; word != command.words.end(); ++word)
+      found.words.push_back({word->text, word->unknown.empty() ? word->perhaps : word->unknown});
+    AddLaunch({command.words.begin(), program}, directives, settings);
+    AddSlurmDirectives(directives, settings);
+    SettingReader read(settings);
+    if (read.Has(kLaunchRanks)) found.ranks = read.Whole(kLaunchNodes, 1) * read.Whole(kLaunchRanks, 1);
+    if (!read.ok()) found.ranks = 0;
+    break;
+  }
+  return found;
+}
+
 absl::StatusOr<SettingsText> ReadFlagSettings(std::string_view file, std::string_view text,
-                                              std::span<const std::string_view> markers) {
+                                              std::span<const std::string_view> markers,
+                                              const LaunchWords& launch) {
   SettingsText settings{
       .file = std::string(file), .text = std::string(text), .settings = {}, .flags_are_present = true};
   if (IsFlagFile(text)) {
     ReadFlagFile(settings);
-  } else if (absl::Status status = ReadLaunchScript(markers, settings); !status.ok()) {
+    AddFlags(launch.arguments, settings);
+  } else if (absl::Status status = ReadLaunchScript(markers, launch, settings); !status.ok()) {
     return status;
   }
   return settings;

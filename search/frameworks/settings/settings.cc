@@ -60,7 +60,9 @@ std::int64_t SettingsText::Line(std::size_t at) const {
   return 1 + std::count(text.begin(), end, '\n');
 }
 
-std::string SettingsText::Place(std::size_t at) const { return fmt::format("{}:{}", file, Line(at)); }
+std::string SettingsText::Place(std::size_t at) const {
+  return at == kNowhere ? fmt::format("{} as launched", file) : fmt::format("{}:{}", file, Line(at));
+}
 
 const Setting* SettingReader::Find(std::string_view name) {
   asked_.emplace_back(name);

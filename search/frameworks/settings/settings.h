@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,7 +30,7 @@ struct Setting {
   std::string name;                 // "--micro-batch-size", "model.micro_batch_size"
   std::vector<std::string> values;  // none of a flag; several of a list
   std::string unknown = {};  // why the value cannot be known: "$(nproc) is not run"; empty: it is known
-  std::size_t at = 0;        // where the name stands in the text
+  std::size_t at = 0;        // where the name stands in the text; kNowhere: it is said at launch
   // The part of the text that holds the only value, without quotes. Of a variable, where it was set.
   // kNowhere: the text has the value in another form or in several places, or leaves it empty.
   std::size_t value_at = kNowhere;
@@ -40,6 +41,17 @@ struct Setting {
 // Returns whether the value says that the setting does nothing: false, none, 0, and 1 if `one_is_off`.
 bool IsOff(const Setting& setting, bool one_is_off);
 
+struct LaunchWord {
+  std::string text;
+  std::string unknown = {};  // as of a setting
+};
+
+// What is said where a file or a script is launched.
+struct LaunchWords {
+  std::vector<LaunchWord> arguments = {};             // behind it: "--bf16", "trainer.num_nodes=4"
+  std::map<std::string, std::string> variables = {};  // of a script's environment
+};
+
 struct SettingsText {
   std::string file;  // its name, for messages
   std::string text;
@@ -48,7 +60,7 @@ struct SettingsText {
   bool flags_are_present = false;  // a flag has no value: it is on if it is there
   std::vector<std::string> notes = {};
 
-  // Returns the number of the line, from 1 on; "train.sh:12".
+  // Returns the number of the line, from 1 on; "train.sh:12", "train.sh as launched" of kNowhere.
   std::int64_t Line(std::size_t at) const;
   std::string Place(std::size_t at) const;
   std::size_t End() const { return end == kNowhere ? text.size() : end; }

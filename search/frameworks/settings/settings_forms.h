@@ -1,10 +1,12 @@
-// Reads the settings of each form of file. Errors are InvalidArgument and name file and line. Nothing of a
+// Reads the settings of each form of file. What is said at launch counts in place of what stands in it. Errors are InvalidArgument and name file and line. Nothing of a
 // file is run. Pure functions, thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "search/frameworks/settings/settings.h"
@@ -20,11 +22,28 @@ inline constexpr std::string_view kLaunchRanks = "torchrun nproc_per_node";
 // A file of flags, an option with its values a line, or a bash script that starts a training program with
 // such flags: those of the one command that has the first of `markers` among them; if none has, the second.
 absl::StatusOr<SettingsText> ReadFlagSettings(std::string_view file, std::string_view text,
-                                              std::span<const std::string_view> markers);
+                                              std::span<const std::string_view> markers,
+                                              const LaunchWords& launch = {});
 
 // YAML, with the interpolations of OmegaConf (interpolation.h); no anchors.
-absl::StatusOr<SettingsText> ReadYamlSettings(std::string_view file, std::string_view text);
+absl::StatusOr<SettingsText> ReadYamlSettings(std::string_view file, std::string_view text,
+                                              const LaunchWords& launch = {});
 absl::StatusOr<SettingsText> ReadTomlSettings(std::string_view file, std::string_view text);
 absl::StatusOr<SettingsText> ReadJsonSettings(std::string_view file, std::string_view text);
+
+// Appends the settings of the words that name a section: "trainer.num_nodes=4", "--training.seq_len 8192".
+void AddOverrides(const std::vector<LaunchWord>& words, SettingsText& settings);
+// Appends the options among the words: "--bf16".
+void AddFlags(const std::vector<LaunchWord>& words, SettingsText& settings);
+
+// The command of a script that names a file of settings.
+struct NamingCommand {
+  std::vector<LaunchWord> words = {};  // behind its program
+  std::int64_t ranks = 0;              // that its launcher starts; 0: unknown
+};
+
+// Returns the first command of the script that starts a program of Python and has a word that ends in `named`.
+absl::StatusOr<NamingCommand> CommandThatNames(std::string_view named, std::string_view file,
+                                               std::string_view text, const LaunchWords& launch);
 
 }  // namespace autocfg

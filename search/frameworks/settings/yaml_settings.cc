@@ -156,9 +156,11 @@ class YamlReader {
 
 }  // namespace
 
-absl::StatusOr<SettingsText> ReadYamlSettings(std::string_view file, std::string_view text) {
+absl::StatusOr<SettingsText> ReadYamlSettings(std::string_view file, std::string_view text,
+                                              const LaunchWords& launch) {
   SettingsText settings{.file = std::string(file), .text = std::string(text), .settings = {}};
   AUTOCFG_RETURN_IF_ERROR(YamlReader(settings).Read());
+  AddOverrides(launch.arguments, settings);
   Interpolate(settings);
   return settings;
 }

@@ -113,7 +113,8 @@ void ShellExpander::ReadPart(Words& words, bool splits) {
 }
 
 void ShellExpander::ReadDoubleQuoted(Words& words, std::size_t begin) {
-  const bool array = StartsWith("${") && text_.substr(pos_, text_.find('}', pos_) - pos_).ends_with("[@]");
+  const std::string_view braces = text_.substr(pos_, text_.find('}', pos_) - pos_);
+  const bool array = StartsWith("$@\"") || (StartsWith("${") && braces.ends_with("[@]"));
   if (!array) words.any = true;
   while (ok() && pos_ < text_.size() && text_[pos_] != '"') {
     const char c = text_[pos_];
@@ -220,6 +221,7 @@ void ShellExpander::AddNamed(Words& words, const std::string& name, std::size_t 
   if (const ShellVariable* variable = variables_.Find(name))
     return AddVariable(words, *variable, quoted, all);
   const bool argument = !BeginsShellName(name.front());
+  if (IsShellDigit(name.front()) && name != "0" && variables_.HasArguments()) return;  // there are fewer
   const std::string shown = all && !argument ? fmt::format("{{{}[@]}}", name) : name;
   const std::string_view why = argument ? "is an argument of the script" : "is not set in the file";
   AddText(words, Unknown(at, fmt::format("${} {}", shown, why)), quoted);
@@ -231,7 +233,8 @@ void ShellExpander::ExpandBraces(Words& words, bool quoted) {
   std::string name = ReadName();
   while (name.empty() ? IsShellDigit(At(pos_)) : IsShellDigit(name.front()) && IsShellDigit(At(pos_)))
     name += text_[pos_++];  // an argument
-  bool all = false;
+  bool all = name.empty() && (StartsWith("@}") || StartsWith("*}"));
+  if (all || (name.empty() && StartsWith("#}"))) name = text_[pos_++];
   if (StartsWith("[@]") || StartsWith("[*]")) {
     all = true;
     pos_ += 3;

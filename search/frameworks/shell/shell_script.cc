@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/numbers.h"
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
@@ -67,7 +68,15 @@ class ShellReader : private ShellExpander {
     }
     conditions_.EndCommand(command.words.empty() ? std::optional(true) : ResultOfTest(command.words));
     if (command.words.empty() || branch_ == ShellBranch::kSkipped || !ok()) return;
+    if (TextOf(command.words.front()) == "shift") return Shift(command);
     if (!ReadAgain(command)) script_.commands.push_back(std::move(command));
+  }
+
+  void Shift(const ShellCommand& command) {
+    const std::optional<std::size_t> count =
+        command.words.size() > 1 ? base::ParseNumber<std::size_t>(TextOf(command.words[1])) : 1;
+    if (branch_ == ShellBranch::kPerhaps || !count) return variables_.ForgetArguments();
+    variables_.Shift(*count);
   }
 
   // Returns the index of the word that a shell reads again: that of `bash -c`, one that names a program of
@@ -274,8 +283,11 @@ class ShellReader : private ShellExpander {
 }  // namespace
 
 absl::StatusOr<ShellScript> ReadShellScript(std::string_view file, std::string_view text,
-                                            const std::map<std::string, ShellWord>& environment) {
-  ShellVariables variables(environment);
+                                            const ShellStart& start) {
+  ShellVariables variables(start.environment);
+  std::vector<ShellWord> arguments;
+  for (const std::string& argument : start.arguments) arguments.push_back(WordFromLaunch(argument));
+  if (!arguments.empty()) variables.SetArguments(std::move(arguments));
   return ShellReader(file, text, variables, /*origin=*/nullptr).Read();
 }
 

@@ -26,11 +26,16 @@ struct ShellScript {
 // What a script expands to, at most, in characters.
 inline constexpr std::size_t kMostShellText = std::size_t{4} << 20;
 
-// `environment`: variables that are set before the script starts.
+// How a script is started.
+struct ShellStart {
+  std::map<std::string, ShellWord> environment = {};  // variables that are set before
+  std::vector<std::string> arguments = {};            // empty: they are not known
+};
+
 // InvalidArgument names the line: a quote, a bracket or a here-document that does not end, expansions nested
 // deeper than 64, or more text than kMostShellText. What is set in a loop, or under a condition of files or
 // commands, cannot be known.
 absl::StatusOr<ShellScript> ReadShellScript(std::string_view file, std::string_view text,
-                                            const std::map<std::string, ShellWord>& environment = {});
+                                            const ShellStart& start = {});
 
 }  // namespace autocfg

@@ -1,5 +1,6 @@
 #include "search/frameworks/shell/shell_variables.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "fmt/format.h"
@@ -30,6 +31,25 @@ void MarkPerhaps(int why, ShellVariable& value) {
 
 ShellVariables::ShellVariables(const std::map<std::string, ShellWord>& environment) {
   for (const auto& [name, value] : environment) Set(name, value);
+}
+
+void ShellVariables::SetArguments(std::vector<ShellWord> arguments) {
+  ForgetArguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) Set(fmt::to_string(i + 1), arguments[i]);
+  Set("#", WordFromLaunch(fmt::to_string(arguments.size())));
+  variables_["*"] = {true, arguments};
+  variables_["@"] = {true, std::move(arguments)};
+}
+
+void ShellVariables::ForgetArguments() {
+  std::erase_if(variables_, [](const auto& variable) { return !BeginsShellName(variable.first.front()); });
+}
+
+void ShellVariables::Shift(std::size_t count) {
+  if (!HasArguments()) return;
+  std::vector<ShellWord> left = variables_["@"].items;
+  left.erase(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(std::min(count, left.size())));
+  SetArguments(std::move(left));
 }
 
 const ShellVariable* ShellVariables::Find(const std::string& name) const {

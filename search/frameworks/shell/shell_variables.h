@@ -28,6 +28,13 @@ class ShellVariables {
  public:
   explicit ShellVariables(const std::map<std::string, ShellWord>& environment);
 
+  // Sets $1, $@ and their kin. What is unknown without it is empty after it.
+  void SetArguments(std::vector<ShellWord> arguments);
+  bool HasArguments() const { return variables_.contains("#"); }
+  // Drops the first arguments, if they are known; all if there are fewer.
+  void Shift(std::size_t count);
+  void ForgetArguments();
+
   // Returns null if the file does not set it.
   const ShellVariable* Find(const std::string& name) const;
   void Set(const std::string& name, ShellWord value) { variables_[name] = {false, {std::move(value)}}; }
@@ -47,7 +54,7 @@ class ShellVariables {
   void AddAlternative(ShellVariable value, std::string why, ShellVariable& variable);
   bool AddPerhaps(const std::string& name, const ShellVariable& value, bool append, ShellVariable& variable);
 
-  std::map<std::string, ShellVariable> variables_;
+  std::map<std::string, ShellVariable> variables_;  // arguments too: "1", "@", "*", "#"
   std::vector<std::string> unknowns_;
 };
 

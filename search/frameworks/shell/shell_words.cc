@@ -2,6 +2,12 @@
 
 namespace autocfg {
 
+ShellWord WordFromLaunch(std::string_view text) {
+  ShellWord word;
+  for (const char c : text) word.push_back({.c = c, .at = kNotInScript, .computed = true});
+  return word;
+}
+
 std::string TextOf(const ShellWord& word) {
   std::string text;
   for (const ShellChar& c : word) {
