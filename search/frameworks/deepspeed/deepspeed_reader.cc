@@ -41,8 +41,8 @@ void RefuseAuto(const ReadingOptions& options, SettingReader& read) {
   }
 }
 
-// The options of Hugging Face's Trainer among words of a command; "bf16", without its dashes. It takes '-' for
-// '_' in a name.
+// The options of Hugging Face's Trainer among words of a command, by their names without dashes: "bf16". It
+// takes '-' for '_' in a name.
 class TrainerOptions {
  public:
   explicit TrainerOptions(const std::vector<LaunchWord>& words) {

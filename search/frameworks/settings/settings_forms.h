@@ -1,5 +1,5 @@
-// Reads the settings of each form of file. What is said at launch counts in place of what stands in it. Errors are InvalidArgument and name file and line. Nothing of a
-// file is run. Pure functions, thread-safe.
+// Reads the settings of each form of file. What the launch says counts in place of what the file has. Errors
+// are InvalidArgument and name file and line. Nothing of a file is run. Pure functions, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,8 @@ struct NamingCommand {
   std::int64_t ranks = 0;              // that its launcher starts; 0: unknown
 };
 
-// Returns the first command of the script that starts a program of Python and has a word that ends in `named`.
+// Returns the first command of the script that starts a program of Python and has a word that ends in
+// `named`; an empty one if there is none.
 absl::StatusOr<NamingCommand> CommandThatNames(std::string_view named, std::string_view file,
                                                std::string_view text, const LaunchWords& launch);
 

@@ -33,7 +33,8 @@ class ShellExpander {
 
   void SkipBlanks();
   std::string ReadName();
-  // Returns the words of one place: several, or none, if an unquoted variable has blanks or an array has items.
+  // Returns the words of one place: several, or none, if an unquoted variable has blanks or an array has
+  // items.
   std::vector<ShellWord> ReadWords(bool splits = true);
 
   std::string_view file_, text_;

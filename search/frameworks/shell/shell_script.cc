@@ -95,8 +95,8 @@ class ShellReader : private ShellExpander {
     return words.size();
   }
 
-  // Reads the commands of a word that a shell reads again. Returns whether `command` has one; a word that is no
-  // script is left as it is.
+  // Reads the commands of a word that a shell reads again. Returns whether `command` has one; a word that is
+  // no script is left as it is.
   bool ReadAgain(const ShellCommand& command) {
     const std::size_t index = WordOfCommands(command.words);
     if (index >= command.words.size() || nested_ == kDeepestShell) return false;
