@@ -10,8 +10,8 @@
 #include "search/frameworks/run_draft.h"
 #include "search/frameworks/said_options.h"
 #include "search/frameworks/settings/settings_forms.h"
+#include "search/frameworks/settings/unmodelled.h"
 #include "search/frameworks/split_settings.h"
-#include "search/frameworks/unmodelled.h"
 #include "search/plan/legality.h"
 
 namespace autocfg {

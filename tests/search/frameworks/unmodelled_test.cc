@@ -1,5 +1,5 @@
 // What autocfg does not model is named before any other error.
-#include "search/frameworks/unmodelled.h"
+#include "search/frameworks/settings/unmodelled.h"
 
 #include <string>
 #include <string_view>

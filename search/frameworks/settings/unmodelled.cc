@@ -1,4 +1,4 @@
-#include "search/frameworks/unmodelled.h"
+#include "search/frameworks/settings/unmodelled.h"
 
 #include <algorithm>
 #include <string>
