@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "base/status_macros.h"
 #include "base/subject.h"
@@ -60,16 +61,18 @@ T Parameters(const ModelSpec& model) {
 
 // Checks a size or a number against the bounds of its row.
 absl::Status CheckBounds(const ModelField& field, const ModelSpec& model) {
-  const base::FieldValue value = *field.Get(model);
-  if (const auto* size = std::get_if<std::int64_t>(&value)) {
+  const std::optional<base::FieldValue> value = field.Get(model);
+  if (!value) return absl::OkStatus();  // other fields say it
+  if (const auto* size = std::get_if<std::int64_t>(&*value)) {
     if (static_cast<double>(*size) >= field.least && static_cast<double>(*size) <= field.most)
       return absl::OkStatus();
     return Invalid(field.name,
                    fmt::format("is {}; it must be from {:.0f} to {:.0f}", *size, field.least, field.most));
   }
-  const double number = std::get<double>(value);
+  const double number = std::get<double>(*value);
   if (field.IsDefault(model)) return absl::OkStatus();
-  if (!std::isfinite(number) || number <= 0)
+  const bool has_zero = !field.Get(ModelSpec());  // whose default is no number
+  if (!std::isfinite(number) || (has_zero ? number < 0 : number <= 0))
     return Invalid(field.name, fmt::format("is {}; it must be a positive number", number));
   if (number >= field.least && number <= field.most) return absl::OkStatus();
   return Invalid(field.name,

@@ -341,12 +341,14 @@ TEST(ModelFields, DefaultsThatAreWritten) {
             R"("parallel_residual":true})");
 }
 
-std::string ValuesOf(const base::FieldTraits& field) {
+// `has_zero`: a number of 0 is a value, not the lack of one.
+std::string ValuesOf(const base::FieldTraits& field, bool has_zero = false) {
   switch (field.type) {
     case base::FieldType::kFlag: return "true, false";
     case base::FieldType::kSize: return fmt::format("{:.0f} to {:.0f}", field.least, field.most);
     case base::FieldType::kNumber:
-      return fmt::format("{} {:g}", field.least > 0 ? fmt::format("{:g} to", field.least) : "above 0, to",
+      return fmt::format("{} {:g}",
+                         field.least > 0 || has_zero ? fmt::format("{:g} to", field.least) : "above 0, to",
                          field.most);
     case base::FieldType::kName: return fmt::format("{}", fmt::join(field.names, ", "));
     case base::FieldType::kNumbers: return "numbers above 0, one for each pair of dims that rotate";
@@ -428,7 +430,7 @@ TEST(ModelFields, StandInTheDocumentationAsInTheTable) {
   std::string table;
   for (const ModelField& field : ModelFields()) {
     table += fmt::format("| `{}` | {} | {} | {} | {} |\n", field.name, field.summary, DefaultOf(field),
-                         ValuesOf(field), SupportOf(field));
+                         ValuesOf(field, /*has_zero=*/!field.Get(ModelSpec())), SupportOf(field));
   }
   EXPECT_TRUE(FormatsPage().find(table) != std::string::npos) << "docs/formats.md lacks this table:\n"
                                                               << table;
