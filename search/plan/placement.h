@@ -68,8 +68,8 @@ constexpr std::int64_t KeptElements(const ParallelPlan& plan, UnitKind unit, Sta
 // other kinds are exchanged before or after all computes.
 constexpr bool IsStreamed(UnitKind unit) { return PartsFromZero(unit, State::kGradients) != kAlwaysWhole; }
 
-// Whether a rank keeps only its part of some unit's gradients, or parameters. All elements of such a unit then
-// pass through a buffer.
+// Whether a rank keeps only its part of some unit's gradients, or parameters. All elements of such a unit
+// then pass through a buffer.
 template <State kState>
 constexpr bool ShardsAny(const ParallelPlan& plan) {
   constexpr std::int64_t kFrom = [] {

@@ -77,8 +77,8 @@ inline std::int64_t InFlight(const ParallelPlan& plan, std::int64_t microbatches
 }
 
 // Returns how many microbatches are in flight on a stage while its rank has most in flight on all of its
-// stages together: at the end of the warm-up, from which on a backward follows each forward. Only with several
-// stages on a rank is that less than InFlight. Requires what InFlight does.
+// stages together: at the end of the warm-up, from which on a backward follows each forward. Only with
+// several stages on a rank is that less than InFlight. Requires what InFlight does.
 std::int64_t InFlightTogether(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t stage);
 
 }  // namespace autocfg

@@ -8,8 +8,8 @@
 namespace autocfg {
 namespace {
 
-// Rajbhandari et al. 2020, figure 1: gigabytes of a model of 7.5 billion parameters on 64 ranks, of types of 2
-// bytes with a master copy and two moments of 4.
+// Rajbhandari et al. 2020, figure 1: gigabytes of a model of 7.5 billion parameters on 64 ranks, of types of
+// 2 bytes with a master copy and two moments of 4.
 TEST(Placement, StagesOfZeroKeepTheirPublishedBytes) {
   constexpr std::int64_t kParameters = 7'500'000'000;
   constexpr std::array<double, 4> kPublished = {120, 31.4, 16.6, 1.9};

@@ -27,8 +27,8 @@ struct MeasuredPeak {
   double gib;  // allocated at most, on H100
 };
 
-// Megatron-LM's own functional tests (golden_values_dev_dgx_h100.json), with the defaults of its options: GPT-2's
-// vocabulary, dropout of 0.1.
+// Megatron-LM's own functional tests (golden_values_dev_dgx_h100.json), with the defaults of its options:
+// GPT-2's vocabulary, dropout of 0.1.
 const std::vector<MeasuredPeak> kMegatronPeaks = {
     {"gpt3_7b_tp4_pp1_memory_speed", 32, 4096, 32, 8, 8192, 8, 131073, false, "bf16", 1,
      "tp=4,dp=2,mbs=2,zero=1,grad_overlap=1,param_overlap=1", 53.2193},
@@ -69,7 +69,8 @@ TEST(FrameworkMemory, OfMegatronIsWhatItsOwnTestsMeasure) {
   }
 }
 
-// Korthikanti et al. 2022, section 4.2.3: with interleaving, activations grow by (p - 1) / (p m) of those of 1F1B.
+// Korthikanti et al. 2022, section 4.2.3: with interleaving, activations grow by (p - 1) / (p m) of those of
+// 1F1B.
 TEST(FrameworkMemory, OfInterleavedActivationsIsOfOnePool) {
   for (const char* engine : {"megatron", "nemo"}) {
     const auto activations = [&](const std::string& plan) {

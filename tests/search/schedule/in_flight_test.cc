@@ -77,8 +77,9 @@ TEST(InFlight, AsDrawn) {
   EXPECT_EQ(InFlight(plan, 8, 7), 1);
 }
 
-// All chunks of a rank together: the most that its order ever has in flight, and for the first rank Korthikanti
-// et al. 2022, section 4.2.3: L (1 + (p - 1) / (p m)) layers of a microbatch, with m stages of L / (p m) layers.
+// All chunks of a rank together: the most that its order ever has in flight, and for the first rank
+// Korthikanti et al. 2022, section 4.2.3: L (1 + (p - 1) / (p m)) layers of a microbatch, with m stages of
+// L / (p m) layers.
 TEST(InFlightTogether, IsTheMostOfARank) {
   for (int pp = 2; pp <= 6; ++pp) {
     for (int vpp = 1; vpp <= 5; ++vpp) {
