@@ -109,7 +109,14 @@ absl::StatusOr<Source> LoadSource(const std::string& file, const std::string& fr
                     "--model and --plan",
                     base::Printable(source.name), other));
   }
-  if (source.framework.empty() && IsScript(source.name, source.text)) {
+  const bool script = IsScript(source.name, source.text);
+  if (const std::string first = launch.arguments.empty() ? "" : launch.arguments.front().text;
+      !script && !first.empty() && !first.starts_with('-') && first.find('=') == std::string::npos) {
+    return absl::InvalidArgumentError(fmt::format(
+        "'{}' is no option of {}; give one file, and behind -- the options that are said at launch",
+        base::Printable(first), base::Printable(source.name)));
+  }
+  if (source.framework.empty() && script) {
     AUTOCFG_RETURN_IF_ERROR(FollowScript(file, from, launch, source));
   }
   if (!from.empty()) source.framework = from;

@@ -313,6 +313,7 @@ TEST_F(ImportVerb, RefusesInOneLine) {
   std::ofstream(home_ / "empty.sh") << "\n";
   std::ofstream(home_ / "large.sh") << std::string(20u << 20, 'a');
   std::ofstream(home_ / "none.txt") << "hello\n";
+  std::ofstream(home_ / "small.args") << "--micro-batch-size 1\n";
   std::ofstream(home_ / "nano.yaml") << "model: {model_config: {hidden_size: 64}}\nparallelism: {dp: 8}\n";
   struct Case {
     std::vector<std::string> words;
@@ -322,6 +323,8 @@ TEST_F(ImportVerb, RefusesInOneLine) {
            Case{{}, "FILE is missing"},
            Case{{home_ / "no-such-file"}, "no-such-file"},
            Case{{home_ / "none.txt"}, "none.txt: its form is that of no framework; name it with --from"},
+           Case{{home_ / "small.args", "other.args"},
+                "'other.args' is no option of small.args; give one file"},
            Case{{home_ / "nano.yaml"},
                 "nano.yaml: this is a nanotron file, which cannot be read; give model"},
            Case{{home_ / "none.txt", "--from", "megatron"}, "none.txt: no command of it starts"},
