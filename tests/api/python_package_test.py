@@ -184,8 +184,12 @@ class Calls(unittest.TestCase):
         self.assertTrue(fast.feasible, fast.reason)
         self.assertLess(fast.step_time_low_s, fast.step_time_s)
         self.assertGreater(fast.breakdown_s.compute, 0)
-        self.assertEqual(fast.memory_bytes.total, sum(getattr(fast.memory_bytes, field.name) for field in dataclasses.fields(fast.memory_bytes)
-                                                      if field.name not in ("total", "capacity")))
+        memory = fast.memory_bytes
+        self.assertEqual(memory.allocated, memory.parameters + memory.gradients + memory.optimizer + memory.activations + memory.workspace +
+                         memory.communication)
+        self.assertEqual(memory.reserved, memory.allocated + memory.allocator_reserve)
+        self.assertEqual(memory.total, memory.reserved + memory.device_overhead)
+        self.assertEqual((memory.total_low, memory.total_high), (memory.total, memory.total))
         large = autocfg.predict(self.coordinator, question(model=autocfg.Model(layers=96, hidden=12288, heads=96, vocab=51200)))
         self.assertFalse(large.feasible)
         self.assertTrue(large.reason)
