@@ -74,6 +74,7 @@ OverlapTime TimeAfterComputes(double earlier_s, const std::vector<UnitSeconds>& 
 OverlapTime TimeOfGathers(const std::vector<GatheredUnit>& units, double contention) {
   Lanes lanes(contention);
   std::vector<std::pair<double, double>> reads;  // when computes alone reach it, and when it is gathered
+  reads.reserve(units.size());
   for (const GatheredUnit& unit : units) reads.emplace_back(unit.needed_s, lanes.Issue(unit.gather_s));
   std::ranges::sort(reads);
   double computed_s = 0;

@@ -11,6 +11,7 @@
 #include "google/protobuf/message.h"
 #include "google/protobuf/reflection.h"
 #include "proto/convert/spec_convert.h"
+#include "search/plan/model_spec.h"
 
 namespace autocfg::trainer {
 namespace {
@@ -69,6 +70,12 @@ const std::string* Find(const RunIdentity& identity, const std::string& name) {
 RunIdentity IdentityOf(const TrainConfig& c, const std::string& data) {
   RunIdentity identity;
   AddFields("model", ToProto(c.model), identity);
+  // A field that is predicted only says nothing of a run.
+  std::erase_if(identity, [](const auto& entry) {
+    return std::ranges::any_of(ModelFields(), [&](const ModelField& field) {
+      return field.support != Support::kRun && entry.first == fmt::format("model.{}", field.name);
+    });
+  });
   AddFields("workload", ToProto(c.workload), identity);
   const auto add = [&](const char* name, const auto& value) {
     identity.emplace_back(name, fmt::format("{}", value));

@@ -173,10 +173,10 @@ MemoryBytes PlanMemory::Of(const RankLoad& rank, const RankUnits& units) const {
     parameters += times * KeptElements(plan_, kind, State::kParameters, elements);
     gradients += times * KeptElements(plan_, kind, State::kGradients, elements);
   });
-  const auto updated = static_cast<double>(units.Total() / StateShards(plan_));
+  const std::int64_t updated = units.Total() / StateShards(plan_);
   bytes.parameters = parameters * SizeOf(types_.parameters);
-  bytes.gradients =
-      static_cast<std::int64_t>(GradientBytes() * static_cast<double>(gradients) + UpdateBytes() * updated);
+  bytes.gradients = static_cast<std::int64_t>(GradientBytes() * static_cast<double>(gradients) +
+                                              UpdateBytes() * static_cast<double>(updated));
   bytes.optimizer = OptimizerBytes(units);
 
   bytes.workspace = workspace_ + engine_.library_bytes;
