@@ -7,6 +7,7 @@
 #include <string>
 
 #include "search/cost/op_times/cluster_op_times.h"
+#include "search/plan/cluster/memory_margin.h"
 #include "search/plan/hardware_flops.h"
 #include "search/plan/plan_text.h"
 #include "search/predict/predict_plan.h"
@@ -152,6 +153,26 @@ TEST(EnginePrediction, MemoryBesideOurs) {
   EXPECT_EQ(more.device_overhead - ours.device_overhead, 1000);
   EXPECT_EQ(more.parameters, ours.parameters);
   EXPECT_EQ(more.optimizer, ours.optimizer);
+}
+
+// What the allocator holds beside counts against the capacity, and the error of both makes the interval.
+TEST(EnginePrediction, ReserveAndIntervalOfMemory) {
+  Asked ask;
+  const Prediction ours = ask("tp=8,mbs=2").prediction;
+  EXPECT_EQ(ours.memory.allocator_reserve, 0);
+  EXPECT_EQ(ours.memory_low_bytes, ours.memory.Total());
+  EXPECT_EQ(ours.memory_high_bytes, ours.memory.Total());
+  ask.cluster.engine.allocator_share = 0.25;
+  ask.cluster.engine.memory_error = 0.1;
+  ask.cluster.engine.library_bytes = 4096;
+  const Prediction more = ask("tp=8,mbs=2").prediction;
+  EXPECT_EQ(more.memory.Arena(), ours.memory.Arena() + 4096);
+  EXPECT_EQ(more.memory.allocator_reserve, more.memory.Arena() / 4);
+  EXPECT_EQ(more.memory.Total(), more.memory.Reserved() + more.memory.device_overhead);
+  EXPECT_EQ(more.memory_high_bytes - more.memory.Total(), more.memory.Reserved() / 10);
+  EXPECT_EQ(more.memory.Total() - more.memory_low_bytes, more.memory.Reserved() / 10);
+  EXPECT_EQ(DefaultMemoryMargin(ask.cluster), 0.1);
+  EXPECT_EQ(DefaultMemoryMargin(Asked().cluster), 0.05);
 }
 
 // Gradients that accumulate in fp16 and are copied to fp32 by the ranks that update them.

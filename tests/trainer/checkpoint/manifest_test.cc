@@ -147,6 +147,15 @@ TEST(RunIdentity, NamesTheFirstFieldThatDiffers) {
   EXPECT_EQ(FirstDifference(here, longer), "model.new is 1 in this run and not a field of the checkpoint");
 }
 
+// Checkpoints of before such a field resume, and those with it do.
+TEST(RunIdentity, HasNoFieldThatIsPredictedOnly) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : IdentityOf(CosineRun(), "data")) names.insert(name);
+  EXPECT_TRUE(names.contains("model.output_softcap"));
+  EXPECT_FALSE(names.contains("model.dropout"));
+  EXPECT_FALSE(names.contains("model.attention_dropout"));
+}
+
 // What changes a step's numbers, and what does not.
 TEST(RunIdentity, HasEverythingThatChangesTheSteps) {
   const TrainConfig run = CosineRun();
