@@ -75,8 +75,13 @@ absl::Status FollowScript(const std::string& script, const std::string& from, co
   }
   if (!found) return absl::OkStatus();
   // A script of another language names the file too.
-  if (auto command = CommandThatNames(found->name, source.name, source.text, launch); command.ok())
+  auto command = CommandThatNames(found->name, source.name, source.text, launch);
+  if (command.ok()) {
     found->command = *std::move(command);
+  } else {
+    found->notes.push_back(
+        fmt::format("{}; what its command adds to {} was not read", Text(command.status()), found->name));
+  }
   source = *std::move(found);
   return absl::OkStatus();
 }
@@ -112,9 +117,9 @@ absl::StatusOr<Source> LoadSource(const std::string& file, const std::string& fr
   const bool script = IsScript(source.name, source.text);
   if (const std::string first = launch.arguments.empty() ? "" : launch.arguments.front().text;
       !script && !first.empty() && !first.starts_with('-') && first.find('=') == std::string::npos) {
-    return absl::InvalidArgumentError(fmt::format(
-        "'{}' is no option of {}; give one file, and behind -- the options that are said at launch",
-        base::Printable(first), base::Printable(source.name)));
+    return absl::InvalidArgumentError(
+        fmt::format("'{}' is not an option; give one file, and the options of its launch behind --",
+                    base::Printable(first)));
   }
   if (source.framework.empty() && script) {
     AUTOCFG_RETURN_IF_ERROR(FollowScript(file, from, launch, source));

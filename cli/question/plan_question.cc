@@ -40,9 +40,10 @@ void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args) {
   verb->add_option("--engine", args.engine,
                    fmt::format("whose training step is predicted: {}; default {}",
                                base::ChoiceText(EngineNames()), kOwnEngine));
-  verb->add_option("--memory-margin", args.memory_margin,
-                   "the share of a rank's memory that a plan must leave free to fit, such as 5% (default) or "
-                   "0.05; 0 for none");
+  verb->add_option(
+      "--memory-margin", args.memory_margin,
+      "the share of a rank's memory that a plan must leave free to fit, such as 5% or 0.05; 0 for none "
+      "(default: 5%, or the error that the engine's file says)");
 }
 
 std::string FirstGiven(const PlanQuestionArgs& args) {

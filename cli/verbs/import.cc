@@ -168,7 +168,8 @@ void AddImport(CLI::App& app, Verb& chosen) {
       "ARGS", args->input.arguments,
       "behind --: the arguments of the script, or options that are said where the file is launched");
   verb->add_option("--memory-margin", args->memory_margin,
-                   "the share of a rank's memory that a plan must leave free, such as 5% (default)");
+                   "the share of a rank's memory that a plan must leave free, such as 10% (default: 5%, "
+                   "or the error that the engine's file says)");
   verb->add_option("--output", args->output,
                    "write model, batch and plan here, for predict, train, export and explain --input");
   verb->add_flag("--json", args->json, "the answer as JSON");

@@ -321,8 +321,8 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
                    "directory of files *.json, each of which offers an engine on this machine");
   verb->add_option(
       "--memory-margin", args->memory_margin,
-      "the share of a rank's memory that a plan must leave free to fit, such as 5% (default; 0 on "
-      "local) or 0.05; 0 for none");
+      "the share of a rank's memory that a plan must leave free to fit, such as 5% or 0.05; 0 for none "
+      "(default: 5%, or the error that the engine's file says; 0 on local)");
   verb->add_flag("--exhaustive", args->exhaustive, "measure every plan that fits");
   verb->add_flag(
       "--fresh", args->fresh,

@@ -29,7 +29,7 @@ struct FrameworkAdapter {
   std::span<const UnmodelledSetting> unmodelled = {};
   SettingsForm form;
   std::span<const std::string_view> markers = {};  // of flags: options by which a command trains
-  // Of JSON and TOML: takes what is said at launch into the settings.
+  // Takes what is said at launch into the settings, for JSON and TOML.
   void (*take_launch)(const std::vector<LaunchWord>& words, SettingsText& settings) = &AddOverrides;
   bool (*recognizes)(std::string_view text);  // whether the text is such a file, if it is JSON as the form is
 

@@ -7,7 +7,7 @@
 //   lanes.Issue(sum_s);
 //   lanes.Compute(product_s);
 //   lanes.WaitFor(lanes.Issue(sum_s));
-//   // lanes.now_s() is the end, lanes.waited_s() how long nothing but collectives ran
+//   lanes.Time();  // when all ends, and how long nothing but collectives ran
 //
 // Plain values; not thread-safe.
 #pragma once
@@ -50,8 +50,7 @@ class Lanes {
   }
   void WaitForAll() { WaitFor(issued_s_); }
 
-  double now_s() const { return now_s_; }  // end of the computes so far
-  OverlapTime Time() const { return {now_s_, waited_s_}; }
+  OverlapTime Time() const { return {now_s_, waited_s_}; }  // to the end of the computes so far
   // What the collectives added to the computes.
   OverlapTime Added() const { return {now_s_ - alone_s_, waited_s_}; }
 

@@ -1,5 +1,3 @@
-#include "search/frameworks/settings/interpolation.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,6 +10,7 @@
 #include "base/numbers.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "search/frameworks/settings/settings_forms.h"
 
 namespace autocfg {
 namespace {

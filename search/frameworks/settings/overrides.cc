@@ -14,10 +14,11 @@ void AddOverrides(const std::vector<LaunchWord>& words, SettingsText& settings) 
     word.remove_prefix(std::min(word.find_first_not_of("-+~"), word.size()));
     const std::size_t equals = word.find('=');
     std::string name(word.substr(0, equals));
-    if (name.find('.') == std::string::npos || (!option && equals == std::string_view::npos)) continue;
+    const bool has_value = equals != std::string_view::npos;
+    if (!has_value && (!option || name.find('.') == std::string::npos)) continue;
     std::replace(name.begin(), name.end(), '-', '_');
     LaunchWord value{.text = "true", .unknown = words[i].unknown};
-    if (equals != std::string_view::npos) {
+    if (has_value) {
       value.text = word.substr(equals + 1);
     } else if (i + 1 < words.size() && !words[i + 1].text.starts_with("--")) {
       value = words[++i];

@@ -25,13 +25,18 @@ absl::StatusOr<SettingsText> ReadFlagSettings(std::string_view file, std::string
                                               std::span<const std::string_view> markers,
                                               const LaunchWords& launch = {});
 
-// YAML, with the interpolations of OmegaConf (interpolation.h); no anchors.
+// YAML, with interpolations (Interpolate); no anchors.
 absl::StatusOr<SettingsText> ReadYamlSettings(std::string_view file, std::string_view text,
                                               const LaunchWords& launch = {});
 absl::StatusOr<SettingsText> ReadTomlSettings(std::string_view file, std::string_view text);
 absl::StatusOr<SettingsText> ReadJsonSettings(std::string_view file, std::string_view text);
 
-// Appends the settings of the words that name a section: "trainer.num_nodes=4", "--training.seq_len 8192".
+// Puts in the values that interpolations of OmegaConf stand for, in which files of NeMo are written: ${a.b},
+// ${.b}, and the resolvers that NeMo and its launcher register, such as ${multiply:4, ${.hidden_size}}. What
+// else stands in ${...} cannot be known, nor can ???, a value that is said at launch.
+void Interpolate(SettingsText& settings);
+
+// Appends the settings of the words that say one: "trainer.num_nodes=4", "--training.seq_len 8192".
 void AddOverrides(const std::vector<LaunchWord>& words, SettingsText& settings);
 // Appends the options among the words: "--bf16".
 void AddFlags(const std::vector<LaunchWord>& words, SettingsText& settings);

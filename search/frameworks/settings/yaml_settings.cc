@@ -12,7 +12,6 @@
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
-#include "search/frameworks/settings/interpolation.h"
 #include "search/frameworks/settings/settings_forms.h"
 #include "search/frameworks/settings/text_positions.h"
 
