@@ -196,6 +196,7 @@ absl::Status ReadLaunchScript(std::span<const std::string_view> markers, const L
 
 void AddFlags(const std::vector<LaunchWord>& words, SettingsText& settings) {
   std::vector<FlagWord> flags;
+  flags.reserve(words.size());
   for (const LaunchWord& word : words)
     flags.push_back({.text = word.text, .unknown = word.unknown, .at = kNowhere});
   AddOptions(flags, settings);
