@@ -34,8 +34,8 @@ void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args) {
   verb->add_option("--seq-len", args.seq_len,
                    "tokens per sequence, such as 8192 or 8k (k is 1024; default: the model's max_seq_len)");
   verb->add_option("--precision", args.precision,
-                   "bf16 (default; on CPUs fp32), fp16, fp32, fp64 or fp8; types of states may follow: "
-                   "bf16:grads=bf16,moments=bf16,master=none");
+                   "bf16 (default; on CPUs fp32), fp16, fp32, fp64, fp8, fp8_block, mxfp8 or nvfp4; types of "
+                   "states may follow: bf16:grads=bf16,moments=bf16,master=none");
   AddOptimizerChoice(verb, args.optimizer);
   verb->add_option("--engine", args.engine,
                    fmt::format("whose training step is predicted: {}; default {}",

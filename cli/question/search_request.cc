@@ -229,8 +229,8 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* all, SearchRe
 // Returns the ways of splitting that autocfg does not have, and what the search leaves at its default.
 std::vector<std::string> NotConsidered(const SearchQuestion& question, const AxisValues& space) {
   std::vector<std::string> names = {"context parallelism", "states or activations in host memory"};
-  const bool fp8 = question.workload.precision.fp8_products;
-  if (!fp8 && !question.cluster.groups.empty() &&
+  const bool narrow = question.workload.precision.products != ProductFormat::kCompute;
+  if (!narrow && !question.cluster.groups.empty() &&
       question.cluster.groups.front().device.kind == DeviceKind::kCuda)
     names.emplace_back("fp8 (--precision fp8 predicts it)");
   const std::string& engine = question.cluster.engine.name;

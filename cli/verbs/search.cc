@@ -298,8 +298,8 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
   verb->add_option(
       "--precision", args->precision,
       "fp32 (default on the CPU) or fp64; on GPUs bf16 (default) or fp32; for predicted and "
-      "emulated clusters also bf16 (default) and fp16; with --predict-only also fp8; types of states may "
-      "follow: bf16:grads=bf16,moments=bf16,master=none");
+      "emulated clusters also bf16 (default) and fp16; with --predict-only also fp8, "
+      "fp8_block, mxfp8 and nvfp4; types of states may follow: bf16:grads=bf16,moments=bf16,master=none");
   AddOptimizerChoice(verb, args->optimizer);
   verb->add_option(
           "--space", args->space,

@@ -156,8 +156,8 @@ void AddSize(CLI::App& app, Verb& chosen, const std::string& program) {
       "--seq-len", args->seq_len,
       fmt::format("tokens per sequence, such as 8192 or 8k (k is 1024; default: {})", kDefaultSeqLen));
   verb->add_option("--precision", args->precision,
-                   "bf16 (default; on CPUs fp32), fp16, fp32, fp64 or fp8; types of states may follow: "
-                   "bf16:grads=bf16,moments=bf16,master=none");
+                   "bf16 (default; on CPUs fp32), fp16, fp32, fp64, fp8, fp8_block, mxfp8 or nvfp4; types of "
+                   "states may follow: bf16:grads=bf16,moments=bf16,master=none");
   verb->add_option("--price-per-gpu-hour", args->training.price_per_gpu_hour,
                    "what the run costs, in any currency, such as 2.10, or '$2.10' in quotes (a shell "
                    "expands $2)");

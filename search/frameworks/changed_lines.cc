@@ -195,17 +195,28 @@ class PlanEditor {
     return lines;
   }
 
-  // Adds it before a setting of the same section.
+  // Whether the setting says an option of the plan, besides the sizes of batches.
+  bool IsOfPlan(std::string_view name) const {
+    return name != adapter_.global_batch &&
+           std::ranges::any_of(adapter_.saying, [&](const SayingSetting& saying) {
+             return saying.setting == name && saying.option != "mbs";
+           });
+  }
+
+  // Adds it before a setting of the same section. Of flags, before the last one of the plan, which may stand in
+  // an array of such, else before the last one that our files have.
   void Add(const Setting& after) {
     const std::string_view text = theirs_.text;
     const std::string_view section = SectionOf(after.name);
     const Setting* anchor = nullptr;
+    bool of_plan = false;
     for (const Setting& setting : theirs_.settings) {
       const bool same =
           SectionOf(setting.name) == section && setting.at != kNowhere && !removed_.contains(setting.name);
-      // Of flags, one that our files have.
       const bool ours = IsOfTraining(setting.name) && LastOf(now_, setting.name) != nullptr;
-      if (same && (!flags_ || ours)) anchor = &setting;
+      if (!same || (flags_ && (!ours || (of_plan && !IsOfPlan(setting.name))))) continue;
+      anchor = &setting;
+      of_plan = IsOfPlan(setting.name);
     }
     const std::string own = OwnLines(after);
     if (anchor == nullptr) {
@@ -348,7 +359,7 @@ absl::StatusOr<ChangedFile> ChangePlan(const FrameworkRun& run, const ParallelPl
   exported.model = run.model;
   exported.workload = run.workload;
   // No exporter writes it. It is the same before and after, so the lines that say it stay.
-  exported.workload.precision.fp8_products = false;
+  exported.workload.precision.products = ProductFormat::kCompute;
   Launch launch;
   std::vector<std::string> translated;
   const auto settings_of = [&](const ParallelPlan& of) -> absl::StatusOr<SettingsText> {

@@ -60,13 +60,24 @@ double PublishedHardwareFlops(const ModelSpec& model, double tokens, double seq_
 }
 
 std::optional<double> PeakFlops(const DeviceSpec& device, const Precision& precision) {
-  const std::string_view name = BaseName(precision);
-  const double peak = name == "fp64"   ? device.flops_per_s_fp64
-                      : name == "fp32" ? device.flops_per_s_fp32
-                      : name == "bf16" ? device.flops_per_s_bf16
-                      : name == "fp16" ? device.flops_per_s_fp16
-                      : name == "fp8"  ? device.flops_per_s_fp8
-                                       : 0;
+  const auto peak = [&] {
+    switch (precision.products) {
+      case ProductFormat::kFp8:
+      case ProductFormat::kFp8Block: return device.flops_per_s_fp8;
+      case ProductFormat::kMxfp8: return device.flops_per_s_mxfp8;
+      case ProductFormat::kNvfp4: return device.flops_per_s_nvfp4;
+      case ProductFormat::kCompute: break;
+    }
+    switch (precision.compute) {
+      case DType::kF64: return device.flops_per_s_fp64;
+      case DType::kF32: return device.flops_per_s_fp32;
+      case DType::kBF16: return device.flops_per_s_bf16;
+      case DType::kF16: return device.flops_per_s_fp16;
+      case DType::kI32:
+      case DType::kI8: break;
+    }
+    return 0.0;
+  }();
   if (!(peak > 0)) return std::nullopt;
   return peak;
 }

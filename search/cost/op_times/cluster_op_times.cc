@@ -61,15 +61,18 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
 
   auto times = std::shared_ptr<ClusterOpTimes>(new ClusterOpTimes());
   // An engine that does better than its device's figure still does no better than the peak.
-  times->device_ = {.flops_per_s = *peak * std::min(efficiency.matmul * engine.matmul, 1.0),
+  const bool narrow = precision.products != ProductFormat::kCompute;
+  const double reached = efficiency.matmul * (narrow ? engine.narrow_matmul : engine.matmul);
+  times->device_ = {.flops_per_s = *peak * std::min(reached, 1.0),
                     .k_half = efficiency.matmul_k_half * engine.matmul_k_half,
                     .bytes_per_s = group.device.memory_bytes_per_s * efficiency.memory * engine.memory,
                     .multiprocessors = group.device.multiprocessors};
-  times->casts_products_ = precision.fp8_products;
+  times->products_ = precision.products;
+  times->keeps_operands_ = engine.keeps_operands;
   // Attention and the output layer stay in the compute type.
   Precision compute = precision;
-  compute.fp8_products = false;
-  if (precision.fp8_products) {
+  compute.products = ProductFormat::kCompute;
+  if (narrow) {
     AUTOCFG_ASSIGN_OR_RETURN(times->output_layer_, Create(cluster, compute));
   }
   const double attention_peak = PeakFlops(group.device, compute).value_or(*peak);
@@ -94,8 +97,13 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
 double ClusterOpTimes::CastSeconds(const OpDesc& product) const {
   const auto m = static_cast<double>(product.dims[0]), n = static_cast<double>(product.dims[1]),
              k = static_cast<double>(product.dims[2]);
-  const double read_and_written = static_cast<double>(SizeOf(product.dtype)) + 1;
-  return (m * k + k * n) * read_and_written / device_.bytes_per_s;
+  const ProductFormatFigures& format = FiguresOf(products_);
+  const double read = static_cast<double>(SizeOf(product.dtype)) * (format.finds_scale_first ? 2 : 1);
+  if (!keeps_operands_) return (m * k + k * n) * (read + format.Bytes()) / device_.bytes_per_s;
+  // An input or a gradient is cast where it is first used, along rows and along columns; the product of both
+  // finds them cast, and weights are cast once a step.
+  if (product.transpose_a) return 0;
+  return m * k * (read + 2 * format.Bytes()) / device_.bytes_per_s;
 }
 
 double ClusterOpTimes::Seconds(const OpDesc& op, const ParallelPlan& plan) const {
@@ -107,7 +115,7 @@ double ClusterOpTimes::Seconds(const OpDesc& op, const ParallelPlan& plan) const
       const double epilogue_s = (MinBytes(op) - bytes) / device_.bytes_per_s;
       const double product_s =
           MatmulSeconds(device_, {1, op.dims[0], op.dims[1], op.dims[2]}, bytes) + epilogue_s + overhead_s_;
-      return casts_products_ ? product_s + CastSeconds(op) : product_s;
+      return products_ == ProductFormat::kCompute ? product_s : product_s + CastSeconds(op);
     }
     case OpKind::kAttentionForward: return FusedAttentionSeconds(op, attention_forward_, overhead_s_);
     case OpKind::kAttentionBackward: return FusedAttentionSeconds(op, attention_backward_, overhead_s_);

@@ -29,18 +29,19 @@ class ClusterOpTimes final : public OpTimeModel {
                                                                       const Precision& precision);
 
   double Seconds(const OpDesc& op, const ParallelPlan& plan) const override;
-  // With precision fp8, that of the compute type.
+  // With products in a narrow format, that of the compute type.
   const OpTimeModel& OutputLayer() const override { return output_layer_ ? *output_layer_ : *this; }
   bool KnowsEveryOp() const override { return true; }
   double HostOpSeconds() const override { return host_op_s_; }
 
  private:
   ClusterOpTimes() = default;
-  // The casts of a product's operands to one byte, as passes of their own.
+  // The casts of a product's operands to the narrow format, as passes of their own.
   double CastSeconds(const OpDesc& product) const;
 
   MatmulDevice device_;
-  bool casts_products_ = false;  // their operands, to one byte
+  ProductFormat products_ = ProductFormat::kCompute;
+  bool keeps_operands_ = false;  // what is cast once serves all products
   FusedAttentionDevice attention_forward_, attention_backward_;
   double overhead_s_ = 0;
   double optimizer_bytes_per_s_ = 0;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "search/frameworks/export_target.h"
 #include "search/frameworks/megatron/core.h"
@@ -48,6 +49,14 @@ inline constexpr CoreNames kMegatronNames = {
     .expert_parallel = "--expert-model-parallel-size"};
 
 namespace megatron {
+inline constexpr std::string_view kFp8 = "--fp8-format";
+inline constexpr std::string_view kFp8Hybrid = "--fp8-hybrid";
+inline constexpr std::string_view kFp8Recipe = "--fp8-recipe";
+inline constexpr std::string_view kFp4 = "--fp4-format";
+inline constexpr std::string_view kFp4Recipe = "--fp4-recipe";
+// Its recipes, and the precisions that they are.
+inline constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kFp8Recipes = {
+    {{"delayed", "fp8"}, {"tensorwise", "fp8"}, {"blockwise", "fp8_block"}, {"mxfp8", "mxfp8"}}};
 inline constexpr std::string_view kGroupedQueries = "--group-query-attention";
 inline constexpr std::string_view kSwiGlu = "--swiglu";
 inline constexpr std::string_view kRopeScaling = "--use-rope-scaling";

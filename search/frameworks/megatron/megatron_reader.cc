@@ -112,13 +112,39 @@ void ReadPrecisionAware(SettingReader& read, RunDraft& run) {
   if (precision.master) precision.master = master;
 }
 
+// Returns the precision whose products are in the format that the file says; empty: they are in none.
+std::string_view ReadProductFormat(SettingReader& read) {
+  const bool fp8 = read.Has(megatron::kFp8) || read.Has(megatron::kFp8Hybrid);
+  const std::string recipe = read.Text(megatron::kFp8Recipe, "delayed");
+  if (const Setting* fp4 = read.Find(megatron::kFp4)) {
+    if (fp8)
+      read.FailAgainst(*fp4, *read.Find(read.Has(megatron::kFp8) ? megatron::kFp8 : megatron::kFp8Hybrid),
+                       "; leave one of them");
+    if (const std::string of_fp4 = read.Text(megatron::kFp4Recipe, "nvfp4"); of_fp4 != "nvfp4")
+      read.Fail(*read.Find(megatron::kFp4Recipe),
+                fmt::format("is '{}', which is not modelled; give nvfp4", base::Printable(of_fp4)));
+    return "nvfp4";
+  }
+  if (!fp8) return "";
+  for (const auto& [name, precision] : megatron::kFp8Recipes) {
+    if (recipe == name) return precision;
+  }
+  read.Fail(*read.Find(megatron::kFp8Recipe),
+            fmt::format("is '{}', which is not modelled; give delayed, tensorwise, blockwise or mxfp8",
+                        base::Printable(recipe)));
+  return "fp8";
+}
+
 void ReadPrecision(SettingReader& read, RunDraft& run) {
   const bool bf16 = read.Flag(megatron::kBf16), fp16 = read.Flag(megatron::kFp16);
   if (bf16 && fp16)
     read.FailAgainst(*read.Find(megatron::kFp16), *read.Find(megatron::kBf16), "; leave one of them");
-  const bool fp8 = read.Has("--fp8-format") || read.Has("--fp8-hybrid");
+  const std::string_view narrow_products = ReadProductFormat(read);
   Precision& precision = run.workload.precision;
-  precision = *ParsePrecision(fp8 ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "fp32");
+  precision = *ParsePrecision(!narrow_products.empty() ? narrow_products
+                              : bf16                   ? "bf16"
+                              : fp16                   ? "fp16"
+                                                       : "fp32");
   if (const Setting* narrow =
           read.Flag(megatron::kNarrowGradients) ? read.Find(megatron::kNarrowGradients) : nullptr) {
     if (!bf16) read.Fail(*narrow, fmt::format("needs {}; add it", megatron::kBf16));

@@ -184,12 +184,14 @@ void ReadTorchtitanPrecision(SettingReader& read, RunDraft& run) {
               fmt::format("is '{}': states without a copy in fp32 are not modelled; only float32 can be read",
                           base::Printable(states)));
   }
-  bool fp8 = false;
+  std::string_view products;
   if (const Setting* converters = read.Known("model.converters")) {
     for (const std::string& each : converters->values) {
       if (each == "float8" || each == "quantize.linear.float8") {
-        fp8 = true;
-      } else if (each.starts_with("quantize.") || each == "mx") {
+        products = "fp8";
+      } else if (each == "mx" || each == "quantize.linear.mx") {
+        products = "mxfp8";
+      } else if (each.starts_with("quantize.")) {
         read.Fail(*converters,
                   fmt::format("has {}, which is not modelled; leave it out", base::Printable(each)));
       }
@@ -197,11 +199,13 @@ void ReadTorchtitanPrecision(SettingReader& read, RunDraft& run) {
   }
   // Sharding brings the mixed precision; without it and without tp and pp, autocast does.
   const bool disabled = BatchRanks(plan) == 1 && (SplitsLayers(plan) || SplitsDepth(plan));
-  if (disabled && !fp8 && mixed == "bfloat16") {
+  if (disabled && products.empty() && mixed == "bfloat16") {
     read.Note(fmt::format("{} has no effect with tp or pp on one data rank: the precision is read as fp32",
                           torchtitan::kPrecision));
   }
-  run.workload.precision = *ParsePrecision(fp8 ? "fp8" : mixed == "bfloat16" && !disabled ? "bf16" : "fp32");
+  run.workload.precision = *ParsePrecision(!products.empty()                  ? products
+                                           : mixed == "bfloat16" && !disabled ? "bf16"
+                                                                              : "fp32");
 }
 
 }  // namespace

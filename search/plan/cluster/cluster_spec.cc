@@ -84,9 +84,10 @@ constexpr base::Field<DeviceSpec> kDeviceFields[] = {
 };
 
 constexpr base::Field<DeviceSpec> kRateFields[] = {
-    RateRow<&DeviceSpec::flops_per_s_fp64>("fp64"), RateRow<&DeviceSpec::flops_per_s_fp32>("fp32"),
-    RateRow<&DeviceSpec::flops_per_s_bf16>("bf16"), RateRow<&DeviceSpec::flops_per_s_fp16>("fp16"),
-    RateRow<&DeviceSpec::flops_per_s_fp8>("fp8"),
+    RateRow<&DeviceSpec::flops_per_s_fp64>("fp64"),   RateRow<&DeviceSpec::flops_per_s_fp32>("fp32"),
+    RateRow<&DeviceSpec::flops_per_s_bf16>("bf16"),   RateRow<&DeviceSpec::flops_per_s_fp16>("fp16"),
+    RateRow<&DeviceSpec::flops_per_s_fp8>("fp8"),     RateRow<&DeviceSpec::flops_per_s_mxfp8>("mxfp8"),
+    RateRow<&DeviceSpec::flops_per_s_nvfp4>("nvfp4"),
 };
 
 constexpr base::Field<DeviceEfficiency> kEfficiencyFields[] = {

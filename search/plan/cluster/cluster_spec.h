@@ -58,7 +58,9 @@ struct DeviceSpec {
   double flops_per_s_fp32 = 0;
   double flops_per_s_bf16 = 0;
   double flops_per_s_fp16 = 0;
-  double flops_per_s_fp8 = 0;
+  double flops_per_s_fp8 = 0;  // of fp8 with scales of tensors or of blocks
+  double flops_per_s_mxfp8 = 0;
+  double flops_per_s_nvfp4 = 0;
   std::int64_t multiprocessors = 0;  // units that the tiles of a matrix product are spread over; 0: no tiles
   bool fused_attention = true;       // FlashAttention's kind of kernels run on it
   // part of memory_bytes that the device uses beside a rank's arena; empty: unknown

@@ -16,25 +16,28 @@ constexpr Precision Uniform(DType type) {
   return {.parameters = type, .compute = type, .statistics = type, .gradients = type, .moments = type};
 }
 
-constexpr Precision Mixed(DType type, bool fp8_products = false) {
-  return {.parameters = type, .compute = type, .master = DType::kF32, .fp8_products = fp8_products};
+constexpr Precision Mixed(DType type, ProductFormat products = ProductFormat::kCompute) {
+  return {.parameters = type, .compute = type, .master = DType::kF32, .products = products};
 }
 
 struct NamedPrecision {
   std::string_view name;
   Precision precision;
 };
-constexpr std::array<NamedPrecision, 5> kBases = {{
+constexpr std::array<NamedPrecision, 8> kBases = {{
     {"fp64", Uniform(DType::kF64)},
     {"fp32", Uniform(DType::kF32)},
     {"bf16", Mixed(DType::kBF16)},
     {"fp16", Mixed(DType::kF16)},
-    {"fp8", Mixed(DType::kBF16, true)},
+    {"fp8", Mixed(DType::kBF16, ProductFormat::kFp8)},
+    {"fp8_block", Mixed(DType::kBF16, ProductFormat::kFp8Block)},
+    {"mxfp8", Mixed(DType::kBF16, ProductFormat::kMxfp8)},
+    {"nvfp4", Mixed(DType::kBF16, ProductFormat::kNvfp4)},
 }};
 
 const NamedPrecision& BaseOf(const Precision& precision) {
   for (const NamedPrecision& base : kBases) {
-    if (base.precision.compute == precision.compute && base.precision.fp8_products == precision.fp8_products)
+    if (base.precision.compute == precision.compute && base.precision.products == precision.products)
       return base;
   }
   return kBases[1];
@@ -162,8 +165,9 @@ std::optional<DType> GradientsOfOps(const Precision& precision) {
 }
 
 absl::Status CheckEngineRuns(const Precision& precision) {
-  if (precision.fp8_products) {
-    return absl::UnimplementedError("running fp8 is not supported yet; give fp64, fp32, bf16 or fp16");
+  if (precision.products != ProductFormat::kCompute) {
+    return absl::UnimplementedError(
+        fmt::format("running {} is not supported yet; give fp64, fp32, bf16 or fp16", BaseName(precision)));
   }
   for (const StateType& state : kStateTypes) {
     const std::optional<DType> type = state.get(precision);

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "search/ops/dtype.h"
+#include "search/plan/states/product_format.h"
 
 namespace autocfg {
 
@@ -24,9 +25,8 @@ struct Precision {
   // The copy of the weights that the optimizer updates, which then become its rounded values. Without one the
   // optimizer updates the weights.
   std::optional<DType> master = {};
-  // The products of layers take operands of one byte, which casts make of the compute type; that of the
-  // output layer does not. Predicted, not run.
-  bool fp8_products = false;
+  // Of the products of layers, whose operands casts make of the compute type.
+  ProductFormat products = ProductFormat::kCompute;
 
   bool operator==(const Precision&) const = default;
 };
@@ -35,7 +35,7 @@ struct Precision {
 //
 //   fp64, fp32   one type for everything
 //   bf16, fp16   computes in two bytes, with fp32 statistics, gradients, moments and master copy
-//   fp8          bf16 with the products of layers in fp8 (Micikevicius et al. 2022)
+//   fp8, fp8_block, mxfp8, nvfp4   bf16 with the products of layers in a narrow format (product_format.h)
 //
 // Types of states, each at most once, in any order:
 //
@@ -46,10 +46,10 @@ struct Precision {
 // InvalidArgument, naming the value and what is accepted.
 absl::StatusOr<Precision> ParsePrecision(std::string_view text);
 
-// Returns "unknown precision 'fp17'; expected fp64, fp32, bf16, fp16 or fp8", with `name` made printable.
+// Returns "unknown precision 'fp17'; expected fp64, fp32, ... or nvfp4", with `name` made printable.
 std::string UnknownBase(std::string_view name);
 
-// Returns the name of the base: "fp64", "fp32", "bf16", "fp16" or "fp8".
+// Returns the name of the base.
 std::string_view BaseName(const Precision& precision);
 
 // Returns the text form that ParsePrecision accepts, without types of states that are the base's own.

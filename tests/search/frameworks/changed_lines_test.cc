@@ -46,6 +46,24 @@ TEST(PersonsFiles, ChangedLinesOfAScript) {
   EXPECT_TRUE(said);
 }
 
+// A flag of the plan goes to the array of such, not to the last one that has any flag.
+TEST(PersonsFiles, NewFlagsStandInTheArrayOfTheirKind) {
+  const std::string text =
+      "#!/bin/bash\nPARALLEL=(\n    --tensor-model-parallel-size 4\n    --pipeline-model-parallel-size 1\n)\n"
+      "TRAINING=(\n    --num-layers 4\n    --hidden-size 64\n    --num-attention-heads 4\n    --seq-length "
+      "32\n"
+      "    --max-position-embeddings 32\n    --micro-batch-size 1\n    --global-batch-size 8\n"
+      "    --tokenizer-type NullTokenizer\n    --vocab-size 255\n    --bf16\n)\n"
+      "torchrun --nproc_per_node 8 pretrain_gpt.py ${PARALLEL[@]} ${TRAINING[@]}\n";
+  const auto run = ReadFrameworkFile(kMegatron, "train.sh", text, {});
+  ASSERT_TRUE(run.ok()) << run.status();
+  const auto changed = ChangePlan(*run, *ParsePlanText("tp=4,dp=2,mbs=1,sp=1,recompute=full"), {});
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  const std::string parallel = changed->text.substr(0, changed->text.find("TRAINING="));
+  EXPECT_THAT(parallel,
+              AllOf(HasSubstr("    --sequence-parallel\n"), HasSubstr("    --recompute-granularity full\n")));
+}
+
 TEST(PersonsFiles, ChangedLinesOfAContinuedCommand) {
   const FrameworkRun run = ReadFile(kMegatron, "one_command.txt");
   const auto changed = ChangePlan(run, *ParsePlanText("tp=4,pp=1,dp=4,mbs=8,sp=1,zero=1,grad_overlap=1"), {});

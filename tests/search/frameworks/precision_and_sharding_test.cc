@@ -12,6 +12,7 @@
 #include "search/frameworks/megatron/megatron.h"
 #include "search/frameworks/nemo/nemo.h"
 #include "search/frameworks/torchtitan/torchtitan.h"
+#include "search/text/model_json.h"
 #include "tests/search/frameworks/small_files.h"
 
 namespace autocfg {
@@ -58,8 +59,13 @@ TEST(SettingsTogether, TorchtitanHasMixedPrecisionOnlyWithShardingOrAlone) {
 TEST(SettingsTogether, TorchtitanNamesItsFloat8InTwoWays) {
   EXPECT_EQ(PrecisionOf(Titan("", "", "converters = [\"float8\"]\n")), "fp8");
   EXPECT_EQ(PrecisionOf(Titan("", "", "converters = [\"quantize.linear.float8\"]\n")), "fp8");
-  EXPECT_THAT(PrecisionOf(Titan("", "", "converters = [\"quantize.linear.mx\"]\n")),
-              HasSubstr("has quantize.linear.mx, which is not modelled"));
+}
+
+TEST(SettingsTogether, TorchtitanNamesItsMicroscalingInTwoWays) {
+  EXPECT_EQ(PrecisionOf(Titan("", "", "converters = [\"mx\"]\n")), "mxfp8");
+  EXPECT_EQ(PrecisionOf(Titan("", "", "converters = [\"quantize.linear.mx\"]\n")), "mxfp8");
+  EXPECT_THAT(PrecisionOf(Titan("", "", "converters = [\"quantize.grouped_mm.mx\"]\n")),
+              HasSubstr("has quantize.grouped_mm.mx, which is not modelled"));
 }
 
 // The schedule runs over the local batch; a larger global batch repeats it.
@@ -88,6 +94,47 @@ TEST(SettingsTogether, MegatronHasTypesOfGradients) {
   EXPECT_EQ(StatesOf("--fp16\n"), "fp16:grads=fp16");
   EXPECT_EQ(StatesOf("--fp16\n--accumulate-allreduce-grads-in-fp32\n"), "fp16");
   EXPECT_THAT(StatesOf("--grad-reduce-in-bf16\n"), HasSubstr("needs --bf16; add it"));
+}
+
+// Megatron core 0.15, megatron/core/enums.py (Fp8Recipe, Fp4Recipe) and arguments.py.
+TEST(SettingsTogether, MegatronNamesFormatsOfProducts) {
+  EXPECT_EQ(StatesOf("--bf16\n--fp8-format hybrid\n"), "fp8") << "with delayed scaling";
+  EXPECT_EQ(StatesOf("--bf16\n--fp8-format e4m3\n--fp8-recipe tensorwise\n"), "fp8");
+  EXPECT_EQ(StatesOf("--bf16\n--fp8-format e4m3\n--fp8-recipe blockwise\n"), "fp8_block");
+  EXPECT_EQ(StatesOf("--bf16\n--fp8-format e4m3\n--fp8-recipe mxfp8\n--grad-reduce-in-bf16\n"),
+            "mxfp8:grads=bf16");
+  EXPECT_EQ(StatesOf("--bf16\n--fp4-format e2m1\n"), "nvfp4");
+  EXPECT_EQ(StatesOf("--bf16\n--fp8-recipe mxfp8\n"), "bf16") << "a recipe alone does nothing";
+  EXPECT_THAT(
+      StatesOf("--bf16\n--fp8-format e4m3\n--fp8-recipe custom\n"),
+      HasSubstr("--fp8-recipe is 'custom', which is not modelled; give delayed, tensorwise, blockwise or"));
+  EXPECT_THAT(StatesOf("--bf16\n--fp4-format e2m1\n--fp4-recipe custom\n"),
+              HasSubstr("--fp4-recipe is 'custom', which is not modelled; give nvfp4"));
+  EXPECT_THAT(StatesOf("--bf16\n--fp4-format e2m1\n--fp8-format e4m3\n"), HasSubstr("leave one of them"));
+}
+
+// deepspeed/runtime/engine.py: get_data_types, and what _do_optimizer_sanity_check refuses.
+TEST(SettingsTogether, DeepSpeedSumsInTheTypeOfTheRunUnderZero) {
+  ReadingOptions options;
+  options.ranks = 8;
+  options.model = *ModelPreset("llama3-8b");
+  options.seq_len = 2048;
+  const auto states = [&](const std::string& stage, const std::string& sums, const char* type = "bf16") {
+    const std::string text =
+        absl::StrCat("{\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": 1, \"", type,
+                     "\": {\"enabled\": true}, \"zero_optimization\": {\"stage\": ", stage, "}",
+                     sums.empty() ? "" : ", \"data_types\": {\"grad_accum_dtype\": \"" + sums + "\"}", "}");
+    const auto run = ReadFrameworkFile(kDeepSpeed, "ds.json", text, options);
+    return run.ok() ? StatesText(run->workload) : std::string(run.status().message());
+  };
+  EXPECT_EQ(states("1", ""), "bf16:grads=bf16");
+  EXPECT_EQ(states("3", ""), "bf16:grads=bf16");
+  EXPECT_EQ(states("1", "fp32"), "bf16");
+  EXPECT_EQ(states("0", ""), "bf16") << "its optimizer for bf16 sums in fp32";
+  EXPECT_THAT(states("0", "bf16"),
+              HasSubstr("data_types.grad_accum_dtype is bf16, for which DeepSpeed needs ZeRO"));
+  EXPECT_THAT(states("1", "fp16"), HasSubstr("is 'fp16'; fp32 and the type of the run can be read"));
+  EXPECT_EQ(states("1", "", "fp16"), "fp16");
 }
 
 TEST(SettingsTogether, MegatronHasAPrecisionAwareOptimizer) {

@@ -141,6 +141,15 @@ TEST(PeakFlops, IsPerPrecision) {
   EXPECT_EQ(PeakFlops(device, *ParsePrecision("fp32")), 1e12);
   EXPECT_EQ(PeakFlops(device, *ParsePrecision("bf16")), 2e14);
   EXPECT_EQ(PeakFlops(device, *ParsePrecision("fp64")), std::nullopt);
+  device.flops_per_s_fp8 = 4e14;
+  EXPECT_EQ(PeakFlops(device, *ParsePrecision("fp8")), 4e14);
+  EXPECT_EQ(PeakFlops(device, *ParsePrecision("fp8_block")), 4e14)
+      << "the scales of blocks are applied beside";
+  EXPECT_EQ(PeakFlops(device, *ParsePrecision("mxfp8")), std::nullopt) << "tensor cores apply its scales";
+  device.flops_per_s_mxfp8 = 5e14;
+  device.flops_per_s_nvfp4 = 1e15;
+  EXPECT_EQ(PeakFlops(device, *ParsePrecision("mxfp8")), 5e14);
+  EXPECT_EQ(PeakFlops(device, *ParsePrecision("nvfp4")), 1e15);
 }
 
 }  // namespace

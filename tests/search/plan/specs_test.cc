@@ -444,13 +444,33 @@ TEST(Precision, Names) {
   EXPECT_FALSE(ParsePrecision("fp4").ok());
   EXPECT_FALSE(ParsePrecision("").ok());
   EXPECT_EQ(ParsePrecision("fp17").status().message(),
-            "unknown precision 'fp17'; expected fp64, fp32, bf16, fp16 or fp8");
+            "unknown precision 'fp17'; expected fp64, fp32, bf16, fp16, fp8, fp8_block, mxfp8 or nvfp4");
   EXPECT_EQ(*ParsePrecision("fp32"), Precision());
   const Precision bf16 = *ParsePrecision("bf16");
   EXPECT_EQ(bf16.compute, DType::kBF16);
   EXPECT_EQ(bf16.gradients, DType::kF32);
   EXPECT_EQ(bf16.moments, DType::kF32);
   EXPECT_EQ(bf16.master, DType::kF32);
+}
+
+// Bits of an element and of the scales that elements share: OCP Microscaling Formats 1.0, table 1 (32 elements
+// and 8 bits of scale), NVIDIA 2025 (NVFP4: 16 elements, 8 bits), DeepSeek-AI 2024 (128 elements, fp32).
+TEST(Precision, FormatsOfProducts) {
+  const auto bits = [](const char* precision) {
+    return 8 * FiguresOf(ParsePrecision(precision)->products).Bytes();
+  };
+  EXPECT_EQ(bits("fp8"), 8);
+  EXPECT_EQ(bits("fp8_block"), 8 + 32.0 / 128);
+  EXPECT_EQ(bits("mxfp8"), 8 + 8.0 / 32);
+  EXPECT_EQ(bits("nvfp4"), 4 + 8.0 / 16);
+  EXPECT_EQ(bits("bf16"), 0) << "its products are in no other format";
+  for (const char* name : {"fp8", "fp8_block", "mxfp8", "nvfp4"}) {
+    EXPECT_EQ(BaseName(*ParsePrecision(name)), name);
+    EXPECT_EQ(ParsePrecision(name)->compute, DType::kBF16);
+    EXPECT_EQ(CheckEngineRuns(*ParsePrecision(name)).message(),
+              std::string("running ") + name + " is not supported yet; give fp64, fp32, bf16 or fp16");
+  }
+  EXPECT_EQ(PrecisionText(*ParsePrecision("nvfp4:grads=bf16")), "nvfp4:grads=bf16");
 }
 
 TEST(Precision, TypesOfStates) {
