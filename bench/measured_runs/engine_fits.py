@@ -15,7 +15,9 @@ from measured_runs import scores
 from measured_runs.sources import ROOT
 
 # The values of a figure that are tried. All are shares of the device's efficiency of the same name.
-CANDIDATES = {"matmul": (1.0, 1.08, 1.167, 1.25, 1.35, 1.45), "matmul_k_half": (1.0, 1.63, 2.67, 4.0, 6.0), "memory": (0.3, 0.45, 0.67, 1.0)}
+CANDIDATES = {"narrow_matmul": (1.0, 1.08, 1.167, 1.25, 1.35, 1.45), "matmul_k_half": (1.0, 1.63, 2.67, 4.0, 6.0), "memory": (0.3, 0.45, 0.67, 1.0)}
+
+NARROW = ("fp8", "mxfp8", "nvfp4")
 
 
 def data_of(kind, name):
@@ -43,9 +45,12 @@ def with_figures(request, fitted, values):
         cluster = changed["cluster"] = preset | {name: value for name, value in cluster.items() if name != "device"}
     device = cluster["device"]
     for name, value in values.items():
-        # A share of the bandwidth may not exceed 1; the bandwidth itself has no such bound.
-        where, key = (device, "memory_bytes_per_s") if name == "memory" else (device["efficiency"], name)
-        where[key] *= value / fitted[name]
+        # A share of the bandwidth may not exceed 1; the bandwidth itself has no such bound. The rate of a narrow format
+        # stands for what is reached of it.
+        rates = device["flops_per_s"]
+        for where, key in {"memory": [(device, "memory_bytes_per_s")],
+                           "narrow_matmul": [(rates, format) for format in NARROW if format in rates]}.get(name, [(device["efficiency"], name)]):
+            where[key] *= value / fitted[name]
     return changed
 
 

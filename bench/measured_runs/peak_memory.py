@@ -2,7 +2,7 @@
 import statistics
 
 from measured_runs import scores
-from measured_runs.published import Unusable, whole
+from measured_runs.published import Unusable, whole, zero_stage_of
 from measured_runs.sources import GIB, cluster_of, source_of
 
 MEGATRON_COLUMNS = ("test_case", "environment", "gpu", "gpus", "gpus_per_node", "TP", "PP", "CP", "DP", "vpp_layers_per_stage", "vpp_stages",
@@ -51,6 +51,54 @@ def megatron_request(row):
     precision = "fp8" if row["fp8"] else "bf16" if row["bf16"] == "1" else "fp16:grads=fp16"
     return {"model": model, "cluster": cluster, "global_batch": whole(row, "global_batch"), "seq_len": whole(row, "seq_len"),
             "precision": precision, "engine": "megatron", "plan": plan}
+
+
+NANOTRON_COLUMNS = ("row_id", "model", "status", "after_pp_fix", "gpu", "gpus", "gpus_per_node", "TP", "PP", "DP", "SP", "zero", "micro_batch",
+                    "global_batch", "seq_len", "layers", "hidden", "heads", "kv_heads", "ffn_hidden", "vocab", "peak_reserved_GB")
+
+
+def nanotron_request(row):
+    """Converts a row of the runs that nanotron's authors published. Raises Unusable."""
+    # The runs before a fault of the pipeline was mended took up to a hundred times as long; those that ran out did not run.
+    if row["status"] == "Success" and row["PP"] != "1" and row["after_pp_fix"] != "True":
+        raise Unusable("a pipeline before its fault was mended")
+    gpus = whole(row, "gpus")
+    cluster = cluster_of(row["gpu"], gpus, whole(row, "gpus_per_node"), source_of("nanotron"))
+    if cluster is None:
+        raise Unusable(f"the figures of {row['gpu']} are not known")
+    layers, pp = whole(row, "layers"), whole(row, "PP")
+    model = {"layers": layers, "hidden": whole(row, "hidden"), "heads": whole(row, "heads"), "kv_heads": whole(row, "kv_heads"),
+             "ffn_hidden": whole(row, "ffn_hidden"), "vocab": whole(row, "vocab"), "max_seq_len": whole(row, "seq_len"), "activation": "swiglu",
+             "norm": "rmsnorm", "position": "rope", "bias": False,
+             # Of the models, only the sum of this one is that of tied embeddings.
+             "tied_embeddings": "1.34B" in row["model"]}
+    plan = {"tp": whole(row, "TP"), "pp": pp, "dp": whole(row, "DP"), "micro_batch": whole(row, "micro_batch"),
+            "sequence_parallel": whole(row, "SP"), "zero_stage": zero_stage_of(row["zero"])}
+    if layers % pp != 0:
+        plan["split"] = "auto"
+    return {"model": model, "cluster": cluster, "global_batch": whole(row, "global_batch"), "seq_len": whole(row, "seq_len"),
+            "precision": "bf16", "engine": "nanotron", "plan": plan}
+
+
+def compare_nanotron(program, rows):
+    """Predicts the runs of nanotron's authors: what the allocator held of those that ran, which their program divides by
+    2^30 (src/nanotron/helpers.py), and whether all fit."""
+    left_out, asked = {}, []
+    for row in rows:
+        try:
+            asked.append((row, nanotron_request(row)))
+        except Unusable as reason:
+            left_out.setdefault(str(reason), []).append(row["row_id"])
+    runs, right = [], {"Success": [], "OOM": []}
+    for (row, _), answer in zip(asked, program.predict([request for _, request in asked])):
+        if "error" in answer:
+            left_out.setdefault(answer["error"].split(";")[0].split(":")[-1].strip(), []).append(row["row_id"])
+            continue
+        right[row["status"]].append(answer["feasible"] == (row["status"] == "Success"))
+        if row["status"] == "Success":
+            runs.append((row["row_id"], float(row["peak_reserved_GB"]) * GIB, answer["memory_bytes"]["reserved"]))
+    return {"left_out": {reason: len(names) for reason, names in left_out.items()}, "reserved": summary(runs),
+            "predicted_to_fit": {name: {"rows": len(of), "right_percent": scores.percent(statistics.mean(of))} for name, of in right.items() if of}}
 
 
 def summary(runs):

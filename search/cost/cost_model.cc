@@ -66,17 +66,12 @@ CostModel::CostModel(Problem problem, std::shared_ptr<const OpTimeModel> times,
 
 std::int64_t CostModel::UsableBytes() const { return autocfg::UsableBytes(capacity_bytes_, memory_margin_); }
 
-std::int64_t CostModel::AllocatorReserve(std::int64_t allocated) const {
-  return static_cast<std::int64_t>(cluster().engine.allocator_share * static_cast<double>(allocated));
-}
+std::int64_t CostModel::UsableArenaBytes() const { return UsableBytes() - device_overhead_bytes_; }
 
-std::int64_t CostModel::UsableArenaBytes() const {
-  const std::int64_t reserved = UsableBytes() - device_overhead_bytes_;
-  if (cluster().engine.allocator_share == 0) return reserved;
-  auto arena =
-      static_cast<std::int64_t>(static_cast<double>(reserved) / (1 + cluster().engine.allocator_share));
-  while (arena + AllocatorReserve(arena) > reserved) --arena;  // rounded
-  return arena;
+std::int64_t CostModel::AllocatorReserve(std::int64_t allocated) const {
+  const auto wanted =
+      static_cast<std::int64_t>(cluster().engine.allocator_share * static_cast<double>(allocated));
+  return std::min(wanted, std::max<std::int64_t>(UsableArenaBytes() - allocated, 0));
 }
 
 MemoryBytes CostModel::ArenaOf(const ParallelPlan& plan) const {

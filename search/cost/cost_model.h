@@ -75,7 +75,7 @@ class CostModel {
   // Returns what a rank may take of its device under the margin, and what of it is left for its arena.
   std::int64_t UsableBytes() const;
   std::int64_t UsableArenaBytes() const;
-  // Returns what the engine's allocator holds beside so many allocated bytes.
+  // Returns what the engine's allocator holds beside so many allocated bytes: no more than is left.
   std::int64_t AllocatorReserve(std::int64_t allocated) const;
 
   // Returns the worst rank's regions of the arena, and what the cluster's engine needs beside ours.

@@ -12,6 +12,7 @@
 
 #include "fmt/format.h"
 #include "search/blocks/layer.h"
+#include "search/cost/engine_stages.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
 
@@ -267,7 +268,7 @@ class StageBalancer {
       stages.push_back(end - begin);
       begin = end;
     }
-    if (std::ranges::all_of(stages, [&](std::int64_t layers) { return layers == stages[0]; })) stages.clear();
+    if (AllEqual(stages)) stages.clear();
   }
 
  private:
@@ -321,7 +322,9 @@ bool AllLayersRecompute(const ParallelPlan& plan, std::int64_t most) {
 
 ParallelPlan ResolveSplit(CostModel& costs, const ParallelPlan& plan) {
   ParallelPlan resolved = plan;
-  if (plan.split == SplitMode::kAuto) {
+  const bool by_engine =
+      costs.cluster().engine.splits_by_weight && SplitsDepth(plan) && plan.split == SplitMode::kEven;
+  if (plan.split == SplitMode::kAuto || by_engine) {
     static_cast<StageOptions&>(resolved) = BalancedStages(costs, plan);
     return resolved;
   }
@@ -338,7 +341,7 @@ ParallelPlan ResolveToFaster(CostModel& costs, const ParallelPlan& plan,
   ParallelPlan even = plan;
   even.split = SplitMode::kEven;
   if (plan.split != SplitMode::kAuto || resolved.split == SplitMode::kEven ||
-      FindIllegality(costs.problem().With(even), RankCount(plan)))
+      costs.cluster().engine.splits_by_weight || FindIllegality(costs.problem().With(even), RankCount(plan)))
     return resolved;
   even = ResolveSplit(costs, even);
   const Prediction of_even = predict(even), of_balanced = predict(resolved);
@@ -353,8 +356,10 @@ StageOptions BalancedStages(CostModel& costs, const ParallelPlan& plan) {
         fmt::format("{} layers cannot be split over {} stages: the plan is not legal", layers, stages));
   }
   StageOptions balanced = plan.stage();
-  const BlockCosts& parts = costs.BlocksOf(plan);
-  if (parts.kinds) {
+  if (costs.cluster().engine.splits_by_weight) {
+    balanced.split_layers = StagesByWeight(costs.model(), plan);
+    if (AllEqual(balanced.split_layers)) balanced.split_layers.clear();
+  } else if (const BlockCosts& parts = costs.BlocksOf(plan); parts.kinds) {
     StageBalancer(costs.model(), plan, parts, costs.host_op_s()).Balance(balanced.split_layers);
   } else {
     Balancer(costs.model(), plan, parts, costs.host_op_s()).Balance(balanced.split_layers);

@@ -9,7 +9,9 @@
 
 namespace autocfg {
 
-// Returns the plan with split=auto resolved; any other plan unchanged.
+// Returns the plan with split=auto resolved; any other plan unchanged. An engine that makes its
+// stages itself has no even ones: of either split=even or auto it takes its own (engine_stages.h). For all
+// others:
 //
 // In a model whose layers are of one kind, a split is mainly the number of layers of each pipeline rank. The
 // split minimizes the largest time of a rank per microbatch, with at least one layer per stage. A rank's time

@@ -4,8 +4,10 @@
 // a legal plan; functions that return layers require a split other than auto.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
@@ -92,6 +94,11 @@ constexpr std::int64_t FullyRecomputedLayers(const ParallelPlan& plan, std::int6
 // layers recompute what weight gradients read.
 constexpr std::int64_t LayersWithDelayedGradients(const ParallelPlan& plan, std::int64_t layers) {
   return SplitsBackward(plan) && !RecomputesInputs(plan) ? layers - FullyRecomputedLayers(plan, layers) : 0;
+}
+
+// Returns whether stages of so many layers are all alike.
+constexpr bool AllEqual(const std::vector<std::int64_t>& layers) {
+  return std::ranges::all_of(layers, [&](std::int64_t each) { return each == layers.front(); });
 }
 
 }  // namespace autocfg

@@ -40,11 +40,6 @@ void SortUnique(std::vector<T>& values) {
   values.erase(std::unique(values.begin(), values.end()), values.end());
 }
 
-bool AllEqual(const std::vector<std::int64_t>& split) {
-  return std::all_of(split.begin(), split.end(),
-                     [&](std::int64_t layers) { return layers == split.front(); });
-}
-
 // Sorts the values of recompute (none, selective by its parts, full:1, full:2, ..., full) and drops repeated
 // ones.
 template <typename RecomputeValue>
@@ -299,6 +294,7 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Wo
   space.SetScheduleDefaults();
   space.SetVariantDefaults();
   space.SetPartDefaults();
+  space.even_ = !options.splits_itself;
 
   std::set<const PlanOption*> named;
   for (const auto& [axis, axis_values] : values) {

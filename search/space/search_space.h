@@ -27,6 +27,8 @@ struct SpaceOptions {
   bool predict_only = false;  // nothing will be run: values that can only be predicted are allowed
   // Collectives run beside computes: otherwise options that need this keep their default unless named.
   bool hides_collectives = false;
+  // Where layers are on stages is not free: no split is even but those that are named.
+  bool splits_itself = false;
   PlanOptionTable table = PlanOptions();
   // Of the framework that the search is for (search/frameworks/framework_rules.h): plans that break one are
   // not in the space. Empty: all plans are.

@@ -131,15 +131,37 @@ class Comparison(unittest.TestCase):
         self.assertEqual((result["rows"], result["ran_out_of_memory"], result["of_them_predicted_not_to_fit"]), (2, 1, 1))
 
 
+class Nanotron(unittest.TestCase):
+    def test_runs_and_what_ran_out(self):
+        cells = {"row_id": "r", "model": "nanotron-llama 80B", "status": "Success", "after_pp_fix": "True", "gpu": "H100-80GB-SXM", "gpus": "16",
+                 "gpus_per_node": "8", "TP": "8", "PP": "2", "DP": "1", "SP": "1", "zero": "zero1", "micro_batch": "1", "global_batch": "8",
+                 "seq_len": "4096", "layers": "80", "hidden": "8192", "heads": "64", "kv_heads": "8", "ffn_hidden": "28672", "vocab": "131072",
+                 "peak_reserved_GB": "50"}
+        request = peak_memory.nanotron_request(cells)
+        self.assertEqual((request["engine"], request["plan"]["zero_stage"], request["model"]["tied_embeddings"]), ("nanotron", 1, False))
+        self.assertTrue(peak_memory.nanotron_request(cells | {"model": "nanotron-llama 1.34B"})["model"]["tied_embeddings"])
+        with self.assertRaisesRegex(published.Unusable, "before its fault"):
+            peak_memory.nanotron_request(cells | {"after_pp_fix": "False"})
+
+        class Answers(FakeProgram):
+            def predict(self, requests):
+                one = {"feasible": True, "memory_bytes": {"reserved": 60 * 2 ** 30}}
+                return [one for _ in requests]
+
+        result = peak_memory.compare_nanotron(Answers(), [cells, cells | {"status": "OOM", "peak_reserved_GB": ""}])
+        self.assertEqual(result["reserved"]["median_error_percent"], 20.0)
+        self.assertEqual(result["predicted_to_fit"], {"Success": {"rows": 1, "right_percent": 100.0}, "OOM": {"rows": 1, "right_percent": 0.0}})
+
+
 class RateProgram(FakeProgram):
-    """Takes the longer, the less of the peak the device reaches in products: 1 s at `rate` of it."""
+    """Takes the longer, the less the device reaches in products of fp8: 1 s at `rate`."""
 
     def __init__(self, rate):
         super().__init__()
         self.rate = rate
 
     def predict(self, requests):
-        return [answer(self.rate / request["cluster"]["device"]["efficiency"]["matmul"]) for request in requests]
+        return [answer(self.rate / request["cluster"]["device"]["flops_per_s"]["fp8"]) for request in requests]
 
 
 class EngineFits(unittest.TestCase):
@@ -152,13 +174,13 @@ class EngineFits(unittest.TestCase):
 
     def test_figures_come_from_the_other_publications(self):
         fitted = engine_fits.fitted_figures("nemo")
-        self.assertEqual(list(fitted), ["matmul"])
+        self.assertEqual(list(fitted), ["narrow_matmul"])
         # One publication ran at 1.08 of the device's rate, the other one at 1.35 of it.
-        base = engine_fits.data_of("devices", "h100-sxm")["device"]["efficiency"]["matmul"] / fitted["matmul"]
+        base = engine_fits.data_of("devices", "h100-sxm")["device"]["flops_per_s"]["fp8"] / fitted["narrow_matmul"]
         results = engine_fits.left_out_publications(RateProgram(base), self.runs_of({"NeMo 25.02": 1 / 1.08, "Megatron-Bridge": 1 / 1.35}))
         by_source = {name: (one["figures"], one["step_time"]["worst_error_percent"]) for name, one in results.items()}
-        self.assertEqual(by_source["NeMo performance summaries"], ({"matmul": 1.35}, 20.0))
-        self.assertEqual(by_source["Megatron-Bridge performance summaries"], ({"matmul": 1.08}, 25.0))
+        self.assertEqual(by_source["NeMo performance summaries"], ({"narrow_matmul": 1.35}, 20.0))
+        self.assertEqual(by_source["Megatron-Bridge performance summaries"], ({"narrow_matmul": 1.08}, 25.0))
 
     def test_one_publication_says_nothing_of_itself(self):
         tables = {"llm-foundry benchmarking README: H100 80GB BF16": 1, "llm-foundry benchmarking README: A100 40GB": 1}

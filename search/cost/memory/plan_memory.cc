@@ -53,6 +53,26 @@ bool HasSameLayers(const ParallelPlan& plan, std::int64_t rank) {
   return true;
 }
 
+// Returns the bytes of a layer that the engine keeps of a microbatch beside what ours stores.
+std::int64_t BesideStored(const RunView& run, const EngineProfile& engine, const TensorBytes& bytes) {
+  const LocalDims& s = bytes.dims;
+  const ParallelPlan& plan = run.plan;
+  const Precision& types = run.workload.precision;
+  double beside = 0;
+  if (SplitsSequence(plan))
+    beside += engine.gathered_inputs * static_cast<double>(s.tokens * s.hidden * SizeOf(types.compute));
+  if (engine.keeps_operands && types.products != ProductFormat::kCompute) {
+    const double narrow = FiguresOf(types.products).Bytes(),
+                 less = static_cast<double>(SizeOf(types.compute)) - narrow;
+    if (!RecomputesPart(plan, LayerPart::kNorm)) beside -= 2 * less * static_cast<double>(s.rows * s.hidden);
+    if (!RecomputesPart(plan, LayerPart::kMlp) && !RecomputesPart(plan, LayerPart::kActivation))
+      beside -= less * static_cast<double>(s.tokens * s.ffn);
+    // The backward of attention needs its output as it is, too.
+    beside += narrow * static_cast<double>(s.tokens * s.attention);
+  }
+  return static_cast<std::int64_t>(beside);
+}
+
 // Returns whether `a` holds the same parameters as `b` and at least as many of each tensor.
 bool Covers(const RankLoad& a, const RankLoad& b) {
   return a.place.first == b.place.first && a.place.last == b.place.last && a.layers == b.layers &&
@@ -124,9 +144,11 @@ PlanMemory::PlanMemory(const RunView& run, const EngineProfile& engine)
   if (SplitsSequence(run.plan) && TensorChunks(run.plan) > 1) workspace_ += hidden_;  // scattered sums
   // Exchanged with slots. Norms on outputs exchange the gradients of blocks.
   if (SplitsBackward(run.plan) && !NormsOutputs(run.model.norm_placement)) workspace_ += hidden_ + message_;
-  if (engine.activation_share == 0) return;
-  for (std::int64_t* size : {&hidden_, &message_, &embedding_, &layer_, &head_, &workspace_})
-    *size = static_cast<std::int64_t>((1 + engine.activation_share) * static_cast<double>(*size));
+  if (engine.activation_share != 0) {
+    for (std::int64_t* size : {&hidden_, &message_, &embedding_, &layer_, &head_, &workspace_})
+      *size = static_cast<std::int64_t>((1 + engine.activation_share) * static_cast<double>(*size));
+  }
+  layer_ += BesideStored(run, engine, bytes);
 }
 
 double PlanMemory::GradientBytes() const {
@@ -137,8 +159,20 @@ double PlanMemory::GradientBytes() const {
   return static_cast<double>(SizeOf(types_.gradients));
 }
 
-double PlanMemory::UpdateBytes() const {
-  return types_.compute == DType::kF16 ? engine_.fp16_update_bytes : 0;
+double PlanMemory::UpdateBytes(const RankUnits& units) const {
+  if (GradientBytes() >= static_cast<double>(SizeOf(DType::kF32))) return 0;
+  const std::int64_t updated = units.Total() / StateShards(plan_);
+  const bool in_turns = ShardsParameters(plan_) && engine_.updated_at_once > 0;
+  return engine_.update_bytes *
+         static_cast<double>(in_turns ? std::min(updated, engine_.updated_at_once) : updated);
+}
+
+std::int64_t PlanMemory::OperandCopies(const RankUnits& units) const {
+  if (!engine_.keeps_operands || types_.products == ProductFormat::kCompute) return 0;
+  constexpr double kRowsAndColumns = 2;  // scaled along rows for one product, along columns for another
+  const std::int64_t kept = KeptElements(plan_, UnitKind::kLayer, State::kParameters, units.layer);
+  return static_cast<std::int64_t>(kRowsAndColumns * FiguresOf(types_.products).Bytes() *
+                                   static_cast<double>(kept * units.layers));
 }
 
 std::int64_t PlanMemory::OptimizerBytes(const RankUnits& units) const {
@@ -173,10 +207,9 @@ MemoryBytes PlanMemory::Of(const RankLoad& rank, const RankUnits& units) const {
     parameters += times * KeptElements(plan_, kind, State::kParameters, elements);
     gradients += times * KeptElements(plan_, kind, State::kGradients, elements);
   });
-  const std::int64_t updated = units.Total() / StateShards(plan_);
-  bytes.parameters = parameters * SizeOf(types_.parameters);
-  bytes.gradients = static_cast<std::int64_t>(GradientBytes() * static_cast<double>(gradients) +
-                                              UpdateBytes() * static_cast<double>(updated));
+  bytes.parameters = parameters * SizeOf(types_.parameters) + OperandCopies(units);
+  bytes.gradients =
+      static_cast<std::int64_t>(GradientBytes() * static_cast<double>(gradients) + UpdateBytes(units));
   bytes.optimizer = OptimizerBytes(units);
 
   bytes.workspace = workspace_ + engine_.library_bytes;

@@ -72,7 +72,9 @@ class PlanMemory {
  private:
   std::int64_t OptimizerBytes(const RankUnits& units) const;
   double GradientBytes() const;  // of each element that a rank keeps
-  double UpdateBytes() const;    // the same of each that it updates, beside the optimizer's states
+  // Of those that it updates, beside the optimizer's states.
+  double UpdateBytes(const RankUnits& units) const;
+  std::int64_t OperandCopies(const RankUnits& units) const;  // of parameters, in the format of products
 
   const EngineProfile& engine_;
   const ModelSpec& model_;

@@ -20,6 +20,7 @@ inline constexpr std::string_view kStage = "zero_optimization.stage";
 inline constexpr std::string_view kGradOverlap = "zero_optimization.overlap_comm";
 inline constexpr std::string_view kPrefetch = "zero_optimization.stage3_prefetch_bucket_size";
 inline constexpr std::string_view kShards = "zero_optimization.mics_shard_size";
+inline constexpr std::string_view kSums = "data_types.grad_accum_dtype";
 inline constexpr std::string_view kTp = "tensor_parallel.autotp_size";
 inline constexpr std::string_view kTpOverlap = "tensor_parallel.tp_overlap_comm";
 inline constexpr std::string_view kPp = "pipeline.stages";

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/frameworks/deepspeed/deepspeed.h"
+#include "search/frameworks/settings/settings_forms.h"
 
 namespace autocfg {
 namespace {
@@ -130,6 +131,21 @@ void ReadZero(SettingReader& read, RunDraft& run) {
                       "a second copy of the parameters is not modelled");
 }
 
+// The type in which gradients are summed. Without ZeRO its optimizer for bf16 needs sums in fp32; ZeRO's own
+// sums in the type of the run (engine.py, get_data_types).
+void ReadSums(bool bf16, bool fp16, SettingReader& read, RunDraft& run) {
+  const bool zero = run.plan.zero_stage > 0;
+  const std::string type = read.Text(deepspeed::kSums, bf16 && zero ? "bf16" : "fp32");
+  if (type != "fp32" && !(bf16 && type == "bf16") && !(fp16 && type == "fp16")) {
+    read.Fail(*read.Find(deepspeed::kSums),
+              fmt::format("is '{}'; fp32 and the type of the run can be read", base::Printable(type)));
+  } else if (type == "bf16" && !zero && run.plan.pp == 1) {
+    read.Fail(*read.Find(deepspeed::kSums),
+              "is bf16, for which DeepSpeed needs ZeRO; write fp32, or zero_optimization.stage 1");
+  }
+  if (type == "bf16") run.workload.precision.gradients = DType::kBF16;
+}
+
 void NoteWhatIsTheScripts(const ReadingOptions& options, const RunDraft& run, SettingReader& read) {
   const bool recompute = run.plan.recompute == Recompute::kFull || options.plan.contains("recompute"),
              attention = options.plan.contains("attention");
@@ -226,13 +242,7 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
         "fp16.fp16_master_weights_and_grads", "bfloat16.bf16_master_weights_and_grads",
         "bfloat16.bf16_optimizer_states"})
     read.RefuseIfOn(narrow, "states without a copy in fp32 are not modelled");
-  if (constexpr std::string_view kSums = "data_types.grad_accum_dtype"; read.Has(kSums)) {
-    const std::string type = read.Text(kSums);
-    if (type != "fp32" && !(bf16 && type == "bf16") && !(fp16 && type == "fp16"))
-      read.Fail(*read.Find(kSums),
-                fmt::format("is '{}'; fp32 and the type of the run can be read", base::Printable(type)));
-    if (type == "bf16") run.workload.precision.gradients = DType::kBF16;
-  }
+  ReadSums(bf16, fp16, read, run);
   ReadOptimizer({.name = "optimizer.type", .momentum = "optimizer.params.momentum"}, read, run);
 }
 

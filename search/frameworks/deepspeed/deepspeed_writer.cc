@@ -21,8 +21,15 @@ void Put(std::string_view name, const T& value, DeepSpeedJson& json) {
   json[DeepSpeedJson::json_pointer(path)] = value;
 }
 
-void PutZero(const ParallelPlan& plan, DeepSpeedJson& json) {
-  Put(deepspeed::kStage, plan.zero_stage, json);
+void PutZero(const ExportedRun& run, DeepSpeedJson& json) {
+  const ParallelPlan& plan = run.plan;
+  const Precision& types = run.workload.precision;
+  const bool bf16 = types.compute == DType::kBF16, narrow = types.gradients == DType::kBF16;
+  // A single data rank has nothing to shard, and ZeRO's way of summing.
+  const std::int64_t stage =
+      bf16 && narrow && !SplitsDepth(plan) ? std::max<std::int64_t>(plan.zero_stage, 1) : plan.zero_stage;
+  Put(deepspeed::kStage, stage, json);
+  if (bf16 && narrow != (stage > 0)) Put(deepspeed::kSums, narrow ? "bf16" : "fp32", json);
   if (plan.zero_stage >= 2) Put(deepspeed::kGradOverlap, plan.grad_overlap, json);
   if (plan.zero_stage != 3) return;
   constexpr std::int64_t kDefaultPrefetch = 50'000'000;  // elements
@@ -33,7 +40,9 @@ void PutZero(const ParallelPlan& plan, DeepSpeedJson& json) {
 }  // namespace
 
 void CheckDeepSpeed(const ExportedRun& run, Refusals& refuse) {
-  refuse.UnlessPrecision(run, {"fp32", "bf16", "fp16"}, "fp32, bf16 and fp16");
+  ExportedRun summed = run;  // in either type, which a setting says
+  if (summed.workload.precision.compute == DType::kBF16) summed.workload.precision.gradients = DType::kF32;
+  refuse.UnlessPrecision(summed, {"fp32", "bf16", "fp16"}, "fp32, bf16 and fp16");
 }
 
 ExportedFile WriteDeepSpeed(const ExportedRun& run) {
@@ -45,7 +54,7 @@ ExportedFile WriteDeepSpeed(const ExportedRun& run) {
   Put(deepspeed::kMicroBatch, plan.micro_batch, json);
   Put(deepspeed::kMicrobatches, MicrobatchCount(run.workload, plan), json);
   if (precision != "fp32") json[std::string(precision)] = {{"enabled", true}};
-  PutZero(plan, json);
+  PutZero(run, json);
   if (plan.tp > 1) {
     Put(deepspeed::kTp, plan.tp, json);
     Put(deepspeed::kTpOverlap, plan.tp_overlap > 1, json);

@@ -25,6 +25,7 @@ struct EngineProfile {
   std::optional<double> host_op_s = {};
   // What it reaches of the device's efficiencies.
   double matmul = 1;         // at most the device's peak
+  double narrow_matmul = 1;  // of products of a narrow format (ProductFormat), in place of `matmul`
   double matmul_k_half = 1;  // of the inner dimension at which half the rate is reached
   double memory = 1;
   double intra_node = 1;
@@ -41,20 +42,32 @@ struct EngineProfile {
   // Its plans have these options on where they act.
   bool overlaps_gradients = false;
   bool overlaps_parameters = false;
+  // Its stages are what it makes of the model, by the weights of products (StagesByWeight).
+  bool splits_by_weight = false;
   double step_s = 0;  // once a step, beside all ops
   // Its memory. Of each parameter whose gradient a rank accumulates, with bf16 and with fp16: ours are fp32.
   double bf16_gradient_bytes = 4;
   double fp16_gradient_bytes = 4;
-  double fp16_update_bytes = 0;  // with fp16, of each parameter that a rank updates: its gradient in fp32
+  // Of each parameter that a rank updates, where gradients are kept in two bytes: its gradient in fp32.
+  double update_bytes = 0;
+  // With sharded parameters it updates at most so many at a time; 0: all.
+  std::int64_t updated_at_once = 0;
   // Activations come from one pool: with several stages on a rank, the chunks of microbatches that are in
   // flight at once count, not for each stage the most that it ever has.
   bool pools_activations = false;
+  // It keeps the parameters and the inputs of products in the narrow format that these are computed in, the
+  // former beside the parameters and the latter in place of the inputs.
+  bool keeps_operands = false;
+  // With sp=1, the inputs of a layer's products that it keeps as gathered: [T, H] each, in place of nothing.
+  double gathered_inputs = 0;
   // Of each logit of a microbatch, beside the two bytes that ours takes: copies in fp32.
   double logit_bytes = 0;
   // Of our activations and workspace: what it keeps beside them, or its allocator cannot use.
   double activation_share = 0;
   std::int64_t library_bytes = 0;  // workspaces of libraries, which it allocates
-  double allocator_share = 0;      // of all that it allocates: what its allocator holds beside
+  // Of all that it allocates: what its allocator holds beside, as far as there is room. PyTorch's returns
+  // what is not in use before it fails.
+  double allocator_share = 0;
   // 90% of its peaks are within this share of what is predicted of them. Plans leave as much free by default.
   double memory_error = 0;
   std::int64_t overhead_bytes = 0;  // beside the device's own

@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "search/blocks/layer.h"
+#include "search/cost/engine_stages.h"
 #include "search/cost/kinds_of_layers.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
@@ -173,6 +174,37 @@ TEST(ResolveSplit, NoSplitOfKindsHasALargerStage) {
   }
   EXPECT_GT(kinds, 150);
   EXPECT_GT(better_than_even, 10);
+}
+
+// nanotron's Llama of 1.34B parameters has an output layer of the weights of 4 layers: 20 parts, of which each
+// of 2 stages takes 10 and each of 4 takes 5; the parameters that its runs had on the first stage say so.
+TEST(StagesByWeight, CountTheOutputLayer) {
+  const ModelSpec model{
+      .layers = 16, .hidden = 2048, .heads = 32, .head_dim = 64, .ffn_hidden = 8192, .vocab = 131072};
+  const auto stages = [&](std::int64_t pp) { return StagesByWeight(model, Auto(pp)); };
+  using Layers = std::vector<std::int64_t>;
+  EXPECT_EQ(stages(1), (Layers{16}));
+  EXPECT_EQ(stages(2), (Layers{10, 6}));
+  EXPECT_EQ(stages(4), (Layers{5, 5, 5, 1}));
+  EXPECT_EQ(stages(8), (Layers{3, 2, 3, 2, 3, 1, 1, 1})) << "a layer for each";
+  EXPECT_EQ(stages(16), Layers(16, 1));
+}
+
+// Whatever the plan says of its split, the engine takes its own; a split that is named stays.
+TEST(ResolveSplit, AnEngineThatMakesItsStages) {
+  const ModelSpec model = SmallGpt(16, 128, 8, 1024);
+  ClusterSpec cluster = LocalRanks(4096);
+  cluster.engine.splits_by_weight = true;
+  CostModel costs({model, Fp32(8, 16), cluster}, std::make_shared<const DeviceTimes>());
+  ParallelPlan plan = Auto(4);
+  const std::vector<std::int64_t> own = StagesByWeight(model, plan);
+  for (const SplitMode split : {SplitMode::kEven, SplitMode::kAuto}) {
+    plan.split = split;
+    EXPECT_EQ(ResolveSplit(costs, plan).split_layers, own);
+  }
+  plan.split = SplitMode::kExplicit;
+  plan.split_layers = {4, 4, 4, 4};
+  EXPECT_EQ(ResolveSplit(costs, plan), plan);
 }
 
 // The head costs slightly more than two layers, so the last rank gets two fewer.

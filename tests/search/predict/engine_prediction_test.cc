@@ -142,7 +142,7 @@ TEST(EnginePrediction, MemoryBesideOurs) {
   Asked ask;
   const MemoryBytes ours = ask("tp=8,mbs=2").prediction.memory;
   ask.cluster.engine.bf16_gradient_bytes = 6;
-  ask.cluster.engine.fp16_update_bytes = 4;
+  ask.cluster.engine.update_bytes = 4;
   ask.cluster.engine.activation_share = 0.25;
   ask.cluster.engine.overhead_bytes = 1000;
   const MemoryBytes more = ask("tp=8,mbs=2").prediction.memory;
@@ -172,6 +172,11 @@ TEST(EnginePrediction, ReserveAndIntervalOfMemory) {
   EXPECT_EQ(more.memory_high_bytes - more.memory.Total(), more.memory.Reserved() / 10);
   EXPECT_EQ(more.memory.Total() - more.memory_low_bytes, more.memory.Reserved() / 10);
   EXPECT_EQ(DefaultMemoryMargin(ask.cluster), 0.1);
+  // An allocator that would hold more than there is returns what is not in use.
+  ask.cluster.groups[0].device.memory_bytes = more.memory.Arena() + more.memory.device_overhead + (1 << 30);
+  const Prediction tight = ask("tp=8,mbs=2").prediction;
+  EXPECT_TRUE(tight.feasible);
+  EXPECT_EQ(tight.memory.allocator_reserve, 1 << 30);
   EXPECT_EQ(DefaultMemoryMargin(Asked().cluster), 0.05);
 }
 
@@ -184,13 +189,64 @@ TEST(EnginePrediction, MemoryOfGradientsInFp16) {
   ask.cluster.engine.fp16_gradient_bytes = 2;
   const MemoryBytes less = ask(kPlan).prediction.memory;
   EXPECT_EQ(less.gradients, ours.parameters);
-  ask.cluster.engine.fp16_update_bytes = 4;
+  ask.cluster.engine.update_bytes = 4;
   const MemoryBytes more = ask(kPlan).prediction.memory;
   EXPECT_EQ(more.gradients - less.gradients, ours.optimizer / 3) << "4 bytes where the states take 12";
   EXPECT_NEAR(static_cast<double>(more.gradients), 2.0 * static_cast<double>(ours.parameters), 1e6)
       << "half of the parameters are updated by a rank of two";
   ask.workload.precision = *ParsePrecision("bf16");
   EXPECT_EQ(ask(kPlan).prediction.memory, ours) << "bf16 is as before";
+  ask.workload.precision = *ParsePrecision("bf16:grads=bf16");
+  EXPECT_EQ(ask(kPlan).prediction.memory, more) << "but not where gradients accumulate in bf16";
+}
+
+// DeepSpeed's third stage makes gradients in fp32 of one group of parameters at a time.
+TEST(EnginePrediction, MemoryOfGradientsThatAreUpdatedInTurns) {
+  Asked ask;
+  ask.workload.precision = *ParsePrecision("bf16:grads=bf16");
+  const auto gradients = [&](const char* plan, std::int64_t at_once) {
+    ask.cluster.engine.updated_at_once = at_once;
+    return ask(plan).prediction.memory.gradients;
+  };
+  const std::int64_t sharded = gradients("dp=8,zero=3", 0), replicated = gradients("dp=8,zero=1", 0);
+  ask.cluster.engine.update_bytes = 4;
+  EXPECT_EQ(gradients("dp=8,zero=3", 1'000'000), sharded + 4'000'000);
+  EXPECT_GT(gradients("dp=8,zero=3", 0), sharded + 4'000'000);
+  EXPECT_GT(gradients("dp=8,zero=1", 1'000'000), replicated + 4'000'000) << "only of sharded parameters";
+}
+
+// The inputs of the column-parallel products of both blocks, of all ranks of the tensor group.
+TEST(EnginePrediction, MemoryOfGatheredInputs) {
+  Asked ask;
+  const auto activations = [&](const char* plan, double inputs) {
+    ask.cluster.engine.gathered_inputs = inputs;
+    return ask(plan).prediction.memory.activations;
+  };
+  EXPECT_EQ(activations("tp=8,sp=1,mbs=2", 2) - activations("tp=8,sp=1,mbs=2", 0),
+            kLayers * 2 * kTokens * kHidden * 2);
+  EXPECT_EQ(activations("tp=8,mbs=2", 2), activations("tp=8,mbs=2", 0)) << "they are whole anyway";
+}
+
+// Transformer Engine's weights and inputs of products in the format of the products, in a layer with GELU:
+// along rows and along columns two bytes of a weight; of an input one byte in place of two, and one more of
+// the output of attention, which attention reads too.
+TEST(EnginePrediction, MemoryOfOperandsInANarrowFormat) {
+  constexpr const char* kPlan = "tp=8,mbs=2";
+  Asked ask;
+  ask.cluster = *PresetCluster("b200-sxm:1x8");
+  ask.workload.precision = *ParsePrecision("fp8");
+  const MemoryBytes whole = ask(kPlan).prediction.memory;
+  ask.cluster.engine.keeps_operands = true;
+  const MemoryBytes narrow = ask(kPlan).prediction.memory;
+  EXPECT_EQ(whole.activations - narrow.activations,
+            kLayers * (2 * kTokens * kHidden + kTokens * 4 * kHidden / 8 - kTokens * kHidden / 8));
+  // 12 H^2 of each layer, its biases and, with 2 bytes a weight, as much again.
+  EXPECT_NEAR(static_cast<double>(narrow.parameters - whole.parameters),
+              2.0 * kLayers * 12 * kHidden * kHidden / 8, 1e-3 * static_cast<double>(whole.parameters));
+  ask.workload.precision = *ParsePrecision("nvfp4");
+  EXPECT_LT(ask(kPlan).prediction.memory.parameters, narrow.parameters);
+  ask.workload.precision = *ParsePrecision("bf16");
+  EXPECT_EQ(ask(kPlan).prediction.memory, whole) << "bf16 has no other operands";
 }
 
 // The logits are in the memory of the rank that has the output layer, which may become the largest one.
@@ -216,10 +272,13 @@ TEST(EnginePrediction, TakesTheTimesOfACalibratedClusterAsTheyAre) {
          {"tp=4,dp=2,mbs=2,sp=1,recompute=full", "dp=8,mbs=1,zero=1", "tp=2,pp=2,dp=2,mbs=1"}) {
       Asked ask;
       ask.cluster.calibration.emplace();
-      const PlanPrediction own = ask(plan);
+      const ClusterSpec ours = ask.cluster;
       ask.cluster.engine = *EngineNamed(engine);
       const PlanPrediction named = ask(plan);
       EXPECT_EQ(named.engine, engine);
+      // Its stages, if it makes them itself, are part of the plan.
+      ask.cluster = ours;
+      const PlanPrediction own = ask(PlanText(named.plan).c_str());
       EXPECT_EQ(named.plan, own.plan);
       EXPECT_EQ(named.prediction.step_time_s, own.prediction.step_time_s) << engine << " " << plan;
     }
@@ -300,6 +359,42 @@ TEST(EnginePrediction, Fp8ProductsTakeTheirRateAndCasts) {
   const auto refused = ClusterOpTimes::Create(a100.cluster, a100.workload.precision);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("flops_per_s.fp8"));
+}
+
+// What is cast along rows and columns serves the product of an input, that of its gradient and the one of both;
+// weights are cast once a step.
+TEST(EnginePrediction, KeptOperandsAreCastOnce) {
+  Asked ask;
+  ask.cluster = *PresetCluster("b200-sxm:1x8");
+  ask.workload.precision = *ParsePrecision("mxfp8");
+  constexpr double kM = 8192, kN = 4096, kK = 16384;
+  OpDesc product{.kind = OpKind::kMatmul, .dtype = DType::kBF16, .dims = {8192, 4096, 16384}};
+  const double twice = ask.Seconds(product, "tp=1");
+  ask.cluster.engine.keeps_operands = true;
+  const double once = ask.Seconds(product, "tp=1");
+  const DeviceSpec& device = ask.cluster.groups[0].device;
+  const double bytes_per_s = device.memory_bytes_per_s * device.efficiency.memory, element = 1 + 1.0 / 32;
+  EXPECT_NEAR(twice - once, ((kM * kK + kK * kN) * (2 + element) - kM * kK * (2 + 2 * element)) / bytes_per_s,
+              1e-9);
+  product.transpose_a = true;
+  EXPECT_NEAR(once - ask.Seconds(product, "tp=1"), kM * kK * (2 + 2 * element) / bytes_per_s, 1e-9);
+}
+
+// An engine's factor of bf16 is not that of a narrow format (NeMo's was fitted to runs in fp8).
+TEST(EnginePrediction, FactorsAreOfAPrecision) {
+  Asked ask;
+  ask.cluster = *PresetCluster("h100-sxm:1x8");
+  const OpDesc product{.kind = OpKind::kMatmul, .dtype = DType::kBF16, .dims = {16384, 16384, 16384}};
+  const auto seconds = [&](const char* precision) {
+    ask.workload.precision = *ParsePrecision(precision);
+    return ask.Seconds(product, "tp=1");
+  };
+  const double bf16 = seconds("bf16"), fp8 = seconds("fp8");
+  ask.cluster.engine.narrow_matmul = 1.25;
+  EXPECT_EQ(seconds("bf16"), bf16);
+  EXPECT_LT(seconds("fp8"), fp8);
+  const auto times = *ClusterOpTimes::Create(ask.cluster, *ParsePrecision("fp8"));
+  EXPECT_EQ(times->OutputLayer().Seconds(product, *ParsePlanText("tp=1")), bf16);
 }
 
 // A model whose output layer is nearly all of its step gains nothing from fp8 but in its one layer.
