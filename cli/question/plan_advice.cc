@@ -114,12 +114,6 @@ absl::StatusOr<std::optional<AdvisedPlan>> FastestPlan(PlanQuestion& question, c
   *spec.mutable_workload() = ToProto(question.about.workload);
   spec.set_predict_only(true);
   spec.set_memory_margin(question.predictor.costs().memory_margin());
-  if (!FrameworkRules(question.about.cluster.engine.name).empty()) {
-    v1::SpaceAxis& chunks = *spec.add_space();
-    chunks.set_name("tp_overlap");
-    for (const std::int64_t count : {std::int64_t{1}, kChunksOfSwitch})
-      chunks.add_values(fmt::to_string(count));
-  }
   AUTOCFG_ASSIGN_OR_RETURN(const auto problem, server::ParseSearchSpec(spec));
   AUTOCFG_ASSIGN_OR_RETURN(auto search, server::StudySearch::Create(problem));
   server::StoredOutcomes none;

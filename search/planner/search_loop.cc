@@ -56,9 +56,18 @@ SearchLoop::~SearchLoop() = default;
 
 absl::StatusOr<SearchSpace> PlannedSpace(const Problem& problem, const AxisValues& space,
                                          const SearchOptions& options) {
-  return SearchSpace::Create(problem.model, problem.workload, RankCount(problem.cluster), space,
+  AxisValues values = space;
+  const bool hides = HidesCollectives(problem.cluster);
+  const PlanOption* chunks = FindPlanOption("tp_overlap");
+  const bool named =
+      std::ranges::any_of(space, [&](const auto& axis) { return FindPlanOption(axis.first) == chunks; });
+  // Frameworks only switch them on and off.
+  if (hides && !named && !FrameworkRules(problem.cluster.engine.name).empty())
+    values.emplace_back(chunks->name, std::vector<std::string>{"1", fmt::to_string(kChunksOfSwitch)});
+  return SearchSpace::Create(problem.model, problem.workload, RankCount(problem.cluster), values,
                              {.predict_only = options.predict_only,
-                              .hides_collectives = HidesCollectives(problem.cluster),
+                              .hides_collectives = hides,
+                              .splits_itself = problem.cluster.engine.splits_by_weight,
                               .framework = FrameworkRules(problem.cluster.engine.name)});
 }
 
