@@ -43,6 +43,15 @@ struct Relu {
   }
 };
 
+// relu(x)^2.
+struct SquaredRelu {
+  template <typename T>
+  [[gnu::always_inline]] static Point<T> At(T x) {
+    const T positive = x < T(0) ? T(0) : x;
+    return {positive * positive, T(2) * positive};
+  }
+};
+
 // x sigmoid(x), also called swish.
 struct Silu {
   template <typename T>
@@ -185,6 +194,7 @@ void ActivationForward(Activation activation, std::int64_t rows, std::int64_t wi
     case Activation::kGelu: return Forward<Gelu>(rows, width, x, bias, y);
     case Activation::kGeluErf: return Forward<GeluErf>(rows, width, x, bias, y);
     case Activation::kRelu: return Forward<Relu>(rows, width, x, bias, y);
+    case Activation::kSquaredRelu: return Forward<SquaredRelu>(rows, width, x, bias, y);
     case Activation::kSwiGlu: return GatedForward<Silu>(rows, width, x, bias, y);
     case Activation::kGeGlu: return GatedForward<Gelu>(rows, width, x, bias, y);
   }
@@ -198,6 +208,7 @@ void ActivationBackward(Activation activation, std::int64_t rows, std::int64_t w
     case Activation::kGelu: return Backward<Gelu>(rows * width, x, dy, dx);
     case Activation::kGeluErf: return Backward<GeluErf>(rows * width, x, dy, dx);
     case Activation::kRelu: return Backward<Relu>(rows * width, x, dy, dx);
+    case Activation::kSquaredRelu: return Backward<SquaredRelu>(rows * width, x, dy, dx);
     case Activation::kSwiGlu: return GatedBackward<Silu>(rows, width, x, dy, dx);
     case Activation::kGeGlu: return GatedBackward<Gelu>(rows, width, x, dy, dx);
   }

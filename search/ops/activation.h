@@ -10,10 +10,11 @@ namespace autocfg {
 
 // gelu: the tanh form (Hendrycks & Gimpel 2016). gelu_erf: the exact form. swiglu and geglu: f(gate) * up
 // with f = silu and gelu (tanh form) (Shazeer 2020); their input is twice as wide: all gates, then all ups.
-enum class Activation : std::uint8_t { kGelu, kGeluErf, kRelu, kSwiGlu, kGeGlu };
-inline constexpr int kActivationCount = static_cast<int>(Activation::kGeGlu) + 1;
+// squared_relu: relu(x)^2 (So et al. 2021).
+enum class Activation : std::uint8_t { kGelu, kGeluErf, kRelu, kSwiGlu, kGeGlu, kSquaredRelu };
+inline constexpr int kActivationCount = static_cast<int>(Activation::kSquaredRelu) + 1;
 inline constexpr std::array<std::string_view, kActivationCount> kActivationNames = {
-    "gelu", "gelu_erf", "relu", "swiglu", "geglu"};
+    "gelu", "gelu_erf", "relu", "swiglu", "geglu", "squared_relu"};
 
 constexpr bool IsGated(Activation activation) {
   return activation == Activation::kSwiGlu || activation == Activation::kGeGlu;

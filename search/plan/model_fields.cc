@@ -112,9 +112,9 @@ constexpr ModelField kModelFields[] = {
     Required(SizeRow<&Model::vocab>(kRun, "vocab", 1, kMaxVocab, "tokens of the vocabulary")),
     SizeRow<&Model::max_seq_len>(kRun, "max_seq_len", 1, kMaxModelSeqLen, "tokens of the longest sequence",
                                  "the sequence length asked for, else 1024"),
-    Always(NamedRow<&Model::activation>(
-        kRun, "activation", kActivationNames,
-        "of the feed-forward block; gelu is the tanh form, gelu_erf the exact one")),
+    Always(NamedRow<&Model::activation>(kRun, "activation", kActivationNames,
+                                        "of the feed-forward block; gelu is the tanh form, gelu_erf the "
+                                        "exact one, squared_relu the square of relu")),
     Always(NamedRow<&Model::norm>(kRun, "norm", kNorms, "kind of the norms")),
     Always(NumberRow<&Model::norm_eps>(kRun, "norm_eps", 1, "what norms add to the variance")),
     Always(NamedRow<&Model::position>(kRun, "position", kPositions, "how tokens get their positions")),
@@ -164,6 +164,11 @@ constexpr ModelField kModelFields[] = {
         "0: none"),
     NumberRow<&Model::attention_dropout>(Support::kPredicted, "attention_dropout", kMaxDropout,
                                          "share that is dropped of the weights of attention", "`dropout`"),
+    PlainRow<&Model::undescribed>(
+        Support::kPredicted, "undescribed",
+        "parts of the model that no other field describes, for people; they change neither memory nor time "
+        "noticeably, and predictions leave them out",
+        "none"),
 };
 
 // Returns the error about the first field with less support that the model has.

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kMostHidden = std::numeric_limits<std::int64_t>::max() / 4;
 constexpr double kMaxParameters = 1e15;
-constexpr std::size_t kMaxModelNameBytes = 200;
+constexpr std::size_t kMaxTextBytes = 200;
 constexpr double kWholeDims = 1e-6;  // a share of dims is written with few digits: 0.33333333 of 96
 
 absl::Status Invalid(std::string_view field, std::string_view problem) {
@@ -83,6 +83,15 @@ absl::Status CheckBounds(base::FieldType type, const ModelSpec& model) {
   for (const ModelField& field : ModelFields()) {
     if (field.type == type) AUTOCFG_RETURN_IF_ERROR(CheckBounds(field, model));
   }
+  return absl::OkStatus();
+}
+
+// Checks a text for people.
+absl::Status CheckText(std::string_view field, const std::string& text) {
+  if (text.size() > kMaxTextBytes)
+    return Invalid(field, fmt::format("has {} bytes; at most {} are allowed", text.size(), kMaxTextBytes));
+  if (std::any_of(text.begin(), text.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }))
+    return Invalid(field, "has a control character, such as a line break; leave it out");
   return absl::OkStatus();
 }
 
@@ -164,14 +173,8 @@ absl::Status Validate(const ModelSpec& model) {
                                            model.kv_heads, model.heads));
   }
   AUTOCFG_RETURN_IF_ERROR(CheckBounds(base::FieldType::kNumber, model));
-  if (model.name.size() > kMaxModelNameBytes) {
-    return Invalid(
-        "name", fmt::format("has {} bytes; at most {} are allowed", model.name.size(), kMaxModelNameBytes));
-  }
-  if (std::any_of(model.name.begin(), model.name.end(),
-                  [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; })) {
-    return Invalid("name", "has a control character, such as a line break; leave it out");
-  }
+  AUTOCFG_RETURN_IF_ERROR(CheckText("name", model.name));
+  AUTOCFG_RETURN_IF_ERROR(CheckText("undescribed", model.undescribed));
   AUTOCFG_RETURN_IF_ERROR(CheckParts(model));
   if (const double parameters = Parameters<double>(model); parameters > kMaxParameters) {
     return base::InvalidArgument(

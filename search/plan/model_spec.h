@@ -97,6 +97,7 @@ struct ModelSpec {
   double output_softcap = 0;
   double dropout = 0;
   std::optional<double> attention_dropout = {};
+  std::string undescribed = {};
   std::vector<LayerRun> layer_kinds = {};  // normalized (layer_kinds.h)
 
   bool operator==(const ModelSpec&) const = default;
@@ -133,7 +134,7 @@ void FillDefaults(ModelSpec& model, std::int64_t seq_len = 0);
 //
 // - a size that is not positive, or so large that a count below could overflow;
 // - heads that do not divide hidden if head_dim is derived, or kv_heads that do not divide heads;
-// - a name with a control character or of more than 200 bytes;
+// - a name, or a text of what is undescribed, with a control character or of more than 200 bytes;
 // - a number outside the bounds of its row;
 // - a part that contradicts another: shared_norm without parallel_residual, parallel_residual with norms on
 //   outputs, what belongs to rotary positions without them;

@@ -118,6 +118,14 @@ struct Relu {
   static __device__ Point At(float x) { return {x < 0.0f ? 0.0f : x, x > 0.0f ? 1.0f : 0.0f}; }
 };
 
+// relu(x)^2.
+struct SquaredRelu {
+  static __device__ Point At(float x) {
+    const float positive = x < 0.0f ? 0.0f : x;
+    return {positive * positive, 2.0f * positive};
+  }
+};
+
 // x sigmoid(x), also called swish.
 struct Silu {
   static __device__ Point At(float x) {
@@ -218,6 +226,7 @@ void WithFunction(Activation activation, Body body) {
     case Activation::kGelu: return body.template operator()<Gelu, false>();
     case Activation::kGeluErf: return body.template operator()<GeluErf, false>();
     case Activation::kRelu: return body.template operator()<Relu, false>();
+    case Activation::kSquaredRelu: return body.template operator()<SquaredRelu, false>();
     case Activation::kSwiGlu: return body.template operator()<Silu, true>();
     case Activation::kGeGlu: return body.template operator()<Gelu, true>();
   }

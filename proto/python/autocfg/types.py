@@ -57,7 +57,7 @@ class Model:
     head_dim: Optional[int] = None
     ffn_hidden: Optional[int] = None
     max_seq_len: Optional[int] = None
-    activation: Optional[str] = None  # gelu, gelu_erf, relu, swiglu, geglu
+    activation: Optional[str] = None  # gelu, gelu_erf, relu, swiglu, geglu, squared_relu
     norm: Optional[str] = None  # layernorm, rmsnorm
     norm_eps: Optional[float] = None
     position: Optional[str] = None  # learned, rope, alibi, none
@@ -84,6 +84,7 @@ class Model:
     output_softcap: Optional[float] = None
     dropout: Optional[float] = None
     attention_dropout: Optional[float] = None
+    undescribed: Optional[str] = None
     sliding_window: Optional[int] = None
     sliding_window_pattern: Optional[int] = None
     no_rope_layer_interval: Optional[int] = None

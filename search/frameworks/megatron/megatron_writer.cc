@@ -257,7 +257,8 @@ void WriteTraining(const ExportedRun& run, FlagFile& file) {
 void CheckMegatron(const ExportedRun& run, Refusals& refuse) {
   const ModelSpec& model = run.model;
   CheckCoreModel(model, refuse);
-  refuse.UnlessModel(model.activation != Activation::kRelu && model.activation != Activation::kGeGlu,
+  refuse.UnlessModel(model.activation != Activation::kRelu && model.activation != Activation::kGeGlu &&
+                         model.activation != Activation::kSquaredRelu,
                      fmt::format("activation={}", Name(model.activation)));
   refuse.UnlessModel(HasKinds(model),
                      "layer_kinds (it has one window, for all layers or all but every n-th, and leaves out "

@@ -127,7 +127,9 @@ void WriteNemoOptimizer(const ExportedRun& run, YamlFile& file) {
 
 void CheckNemo(const ExportedRun& run, Refusals& refuse) {
   CheckCoreModel(run.model, refuse);
-  refuse.UnlessModel(run.model.activation != Activation::kRelu, "activation=relu");
+  refuse.UnlessModel(
+      run.model.activation != Activation::kRelu && run.model.activation != Activation::kSquaredRelu,
+      fmt::format("activation={}", Name(run.model.activation)));
   refuse.UnlessModel(run.model.position != Position::kNone, "position=none");
   refuse.UnlessModel(run.model.layer_kinds.empty(), "layer_kinds");
   refuse.UnlessModel(run.model.rope_scaling == RopeScaling::kNone || HasLinearScaling(run.model),

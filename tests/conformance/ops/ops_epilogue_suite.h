@@ -11,8 +11,8 @@
 
 namespace autocfg {
 
-constexpr std::array<Activation, 3> kPlainActivations = {Activation::kGelu, Activation::kGeluErf,
-                                                         Activation::kRelu};
+constexpr std::array<Activation, 4> kPlainActivations = {Activation::kGelu, Activation::kGeluErf,
+                                                         Activation::kRelu, Activation::kSquaredRelu};
 static_assert(kPlainActivations.size() + kGatedActivations.size() == kActivationCount);
 
 // m, n, k: even and odd, smaller and larger than tiles and vectors.

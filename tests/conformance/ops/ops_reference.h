@@ -184,6 +184,7 @@ inline double ActivationValue(Activation activation, double x) {
     case Activation::kGeGlu: return Gelu(x);
     case Activation::kGeluErf: return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
     case Activation::kRelu: return x > 0 ? x : 0;
+    case Activation::kSquaredRelu: return x > 0 ? x * x : 0;
     case Activation::kSwiGlu: return x / (1 + std::exp(-x));
   }
   return std::nan("");
@@ -197,6 +198,7 @@ inline double ActivationSlope(Activation activation, double x) {
     case Activation::kGeluErf:
       return 0.5 * std::erfc(-x / std::sqrt(2.0)) + x * std::exp(-x * x / 2) / std::sqrt(2 * pi);
     case Activation::kRelu: return x > 0 ? 1 : 0;
+    case Activation::kSquaredRelu: return x > 0 ? 2 * x : 0;
     case Activation::kSwiGlu: return std::isinf(e) ? 0 : 1 / (1 + e) + x * e / ((1 + e) * (1 + e));
   }
   return std::nan("");

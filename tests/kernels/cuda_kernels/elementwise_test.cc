@@ -64,7 +64,7 @@ TYPED_TEST(RowsTest, SumsOfColumns) {
 
 TYPED_TEST(RowsTest, Activations) {
   for (Activation activation : {Activation::kGelu, Activation::kGeluErf, Activation::kRelu,
-                                Activation::kSwiGlu, Activation::kGeGlu}) {
+                                Activation::kSquaredRelu, Activation::kSwiGlu, Activation::kGeGlu}) {
     const bool gated = IsGated(activation);
     for (const auto& [rows, width, offset] : kSizes) {
       const std::string at(Name(activation));

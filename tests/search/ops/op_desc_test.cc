@@ -308,8 +308,8 @@ TEST(OpDesc, HashDistinguishesFields) {
     other.*type = DType::kF32;
     EXPECT_TRUE(differs(other)) << "fp32 is not the absence of a type";
   }
-  for (const Activation activation :
-       {Activation::kGeluErf, Activation::kRelu, Activation::kSwiGlu, Activation::kGeGlu}) {
+  for (const Activation activation : {Activation::kGeluErf, Activation::kRelu, Activation::kSwiGlu,
+                                      Activation::kGeGlu, Activation::kSquaredRelu}) {
     other = op;
     other.activation = activation;
     EXPECT_TRUE(differs(other));

@@ -85,10 +85,9 @@ TEST(ModelJson, RejectsBadFields) {
   EXPECT_THAT(with(R"("norm_eps": -1)"),
               HasSubstr("norm_eps is -1; it must be a finite number, not negative"));
   EXPECT_THAT(with(R"("norm_eps": 0)"), HasSubstr("norm_eps is 0"));
-  EXPECT_THAT(
-      with(R"("activation": "gelo")"),
-      HasSubstr(
-          "unknown activation 'gelo'; expected gelu, gelu_erf, relu, swiglu or geglu; did you mean gelu"));
+  EXPECT_THAT(with(R"("activation": "gelo")"),
+              HasSubstr("unknown activation 'gelo'; expected gelu, gelu_erf, relu, swiglu, geglu or "
+                        "squared_relu; did you mean gelu"));
   EXPECT_THAT(with(R"("activation": 3)"), HasSubstr("activation is 3; it must be a string"));
   EXPECT_THAT(with(R"("qk_norm": "heads")"),
               HasSubstr("unknown qk_norm 'heads'; expected none, head or full; did you mean head"));

@@ -29,8 +29,9 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
   ExpectRefused(with([](auto& s) { s.mutable_model()->set_hidden(-64); }), invalid, "hidden");
   ExpectRefused(with([](auto& s) { s.mutable_model()->set_vocab(std::numeric_limits<std::int64_t>::max()); }),
                 invalid, "vocab");
-  ExpectRefused(with([](auto& s) { s.mutable_model()->set_activation("tanh"); }), invalid,
-                "spec.model: unknown activation 'tanh'; expected gelu, gelu_erf, relu, swiglu or geglu");
+  ExpectRefused(
+      with([](auto& s) { s.mutable_model()->set_activation("tanh"); }), invalid,
+      "spec.model: unknown activation 'tanh'; expected gelu, gelu_erf, relu, swiglu, geglu or squared_relu");
   ExpectRefused(with([](auto& s) { s.mutable_model()->set_norm("x"); }), invalid,
                 "unknown norm 'x'; expected layernorm or rmsnorm");
   ExpectRefused(with([](auto& s) { s.mutable_model()->set_position("x"); }), invalid,
