@@ -136,8 +136,8 @@ absl::Status CheckStoredWeights(const std::string& model) {
   if (!json.ok()) return json.status();  // as of a pipe, whose text was read with the model
   if (!StoresNormsLessOne(*json)) return absl::OkStatus();
   return absl::UnimplementedError(
-      "norms of gemma's weights store what is added to 1, which is not supported yet; leave it out, or use "
-      "another model");
+      "norms of gemma's and nemotron's weights store what is added to 1, which is not supported yet; leave "
+      "it out, or use another model");
 }
 
 absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text, const GpuList& machine) {

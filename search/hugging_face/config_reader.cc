@@ -92,17 +92,17 @@ void ConfigReader::Function(std::string_view name, bool gated, Activation& activ
   for (const Known& known :
        {Known{"gelu_new", false, Activation::kGelu}, Known{"gelu_pytorch_tanh", false, Activation::kGelu},
         Known{"gelu_fast", false, Activation::kGelu}, Known{"gelu", false, Activation::kGeluErf},
-        Known{"relu", false, Activation::kRelu}, Known{"silu", true, Activation::kSwiGlu},
-        Known{"swish", true, Activation::kSwiGlu}, Known{"gelu_new", true, Activation::kGeGlu},
-        Known{"gelu_pytorch_tanh", true, Activation::kGeGlu}}) {
+        Known{"relu", false, Activation::kRelu}, Known{"relu2", false, Activation::kSquaredRelu},
+        Known{"silu", true, Activation::kSwiGlu}, Known{"swish", true, Activation::kSwiGlu},
+        Known{"gelu_new", true, Activation::kGeGlu}, Known{"gelu_pytorch_tanh", true, Activation::kGeGlu}}) {
     if (known.name == text && known.gated == gated) {
       activation = known.activation;
       return;
     }
   }
-  fields_.Fail(ConfigNotYet(
-      name, text,
-      gated ? "use silu, gelu_new or gelu_pytorch_tanh" : "use gelu_new, gelu_pytorch_tanh, gelu or relu"));
+  fields_.Fail(ConfigNotYet(name, text,
+                            gated ? "use silu, gelu_new or gelu_pytorch_tanh"
+                                  : "use gelu_new, gelu_pytorch_tanh, gelu, relu or relu2"));
 }
 
 // Newer files store rope_theta and partial_rotary_factor in rope_parameters.
@@ -209,7 +209,7 @@ double ConfigReader::WindowedTheta(double theta) {
   return theta;
 }
 
-void ConfigReader::Windows(const WindowDefaults& defaults, ModelSpec& model) {
+std::vector<bool> ConfigReader::Windows(const WindowDefaults& defaults, ModelSpec& model) {
   std::int64_t window = IsNull("sliding_window") ? 0 : defaults.window, chunk = 0;
   bool used = defaults.used;
   fields_.Size("sliding_window", window);
@@ -219,9 +219,11 @@ void ConfigReader::Windows(const WindowDefaults& defaults, ModelSpec& model) {
   const double theta = WindowedTheta(defaults.rope_theta);
   const std::vector<std::string> types = LayerTypes(model);
   if (chunk == 0 && std::ranges::find(types, kChunkedLayer) != types.end()) {
-    return fields_.Fail(ConfigContradiction(
+    fields_.Fail(ConfigContradiction(
         fmt::format("layer_types has {}, but attention_chunk_size is missing; add it", kChunkedLayer)));
   }
+  std::vector<bool> windowed(
+      static_cast<std::size_t>(std::clamp<double>(static_cast<double>(model.layers), 0, kMaxLayers)), true);
   const auto type_of = [&](std::int64_t layer) -> std::string_view {
     if (!types.empty()) return types[static_cast<std::size_t>(layer)];
     return defaults.windowed && !defaults.windowed(layer) ? kFullLayer : kWindowedLayer;
@@ -229,10 +231,12 @@ void ConfigReader::Windows(const WindowDefaults& defaults, ModelSpec& model) {
   ChangeKinds(model, [&](std::int64_t layer, LayerRun& kind) {
     const std::string_view type = type_of(layer);
     if (type == kChunkedLayer && chunk < model.max_seq_len) kind.chunk = chunk;
+    windowed[static_cast<std::size_t>(layer)] = type == kWindowedLayer;
     if (type != kWindowedLayer) return;
     kind.window = window;
     if (kind.rotary) kind.rope_theta = theta;
   });
+  return windowed;
 }
 
 absl::Status ConfigReader::Finish() {

@@ -63,8 +63,9 @@ class ConfigReader {
 
   // Reads sliding_window, use_sliding_window, attention_chunk_size, layer_types, and what rope_parameters has
   // for sliding_attention, into kinds of layers. A window of at least max_seq_len tokens changes nothing and
-  // is left out. Read after layers, max_seq_len and Rope.
-  void Windows(const WindowDefaults& defaults, ModelSpec& model);
+  // is left out. Read after layers, max_seq_len and Rope. Returns which layers have windows, those that are
+  // left out too; all if the file contradicts itself.
+  std::vector<bool> Windows(const WindowDefaults& defaults, ModelSpec& model);
 
   // Returns the first error. Unknown fields are ignored.
   absl::Status Finish();

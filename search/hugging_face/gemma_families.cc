@@ -64,6 +64,12 @@ void ReadGemma2(ConfigReader& reader, ModelSpec& model) {
   reader.Windows({.window = 4096, .windowed = [](std::int64_t layer) { return layer % 2 == 0; }}, model);
 }
 
+// As Gemma 2, with norms on the inputs of blocks alone.
+void ReadVaultGemma(ConfigReader& reader, ModelSpec& model) {
+  ReadGemma2(reader, model);
+  model.norm_placement = NormPlacement::kPre;
+}
+
 // Layers with windows rotate by rope_local_base_freq in place of rope_theta and its scaling.
 void ReadGemma3(ConfigReader& reader, ModelSpec& model) {
   model.heads = 8;

@@ -1,8 +1,16 @@
 // GPT and its relatives. Defaults are those of the configuration classes of transformers.
+#include <cmath>
+
 #include "fmt/format.h"
 #include "search/hugging_face/model_families.h"
 
 namespace autocfg {
+namespace {
+
+constexpr std::int64_t kMostExpansion = 1'000;
+constexpr std::int64_t kMostHidden = 1'000'000'000;
+
+}  // namespace
 
 // Older files use n_ctx, which meant the same as n_positions.
 void ReadGpt2(ConfigReader& reader, ModelSpec& model) {
@@ -144,6 +152,16 @@ void ReadFalcon(ConfigReader& reader, ModelSpec& model) {
   if (!alibi) reader.Rope(model);
 }
 
+// Older names of Falcon's types, and of their fields.
+void ReadRefinedWebModel(ConfigReader& reader, ModelSpec& model) { ReadFalcon(reader, model); }
+
+void ReadRefinedWeb(ConfigReader& reader, ModelSpec& model) {
+  ReadFalcon(reader, model);
+  model.kv_heads = model.heads;
+  reader.Size({"num_kv_heads", "n_head_kv"}, model.kv_heads);
+  model.shared_norm = false;
+}
+
 void ReadStarcoder2(ConfigReader& reader, ModelSpec& model) {
   ReadLlamaSizes({.kv_heads = 2, .max_seq_len = 4096, .norm_eps = 1e-5, .tied = true}, reader, model);
   model.activation = Activation::kGelu;
@@ -157,6 +175,188 @@ void ReadStarcoder2(ConfigReader& reader, ModelSpec& model) {
   reader.Only("norm_type", "layer_norm", "use layer_norm");
   reader.Only("mlp_type", "default", "use default");
   reader.Windows({}, model);
+}
+
+namespace {
+
+// Reads the sizes of GPT-2's relatives, by its names.
+void ReadGpt2Sizes(ConfigReader& reader, ModelSpec& model) {
+  for (const std::string_view name : {"n_layer", "n_embd", "n_head", "vocab_size"}) reader.Require(name);
+  reader.Size("n_layer", model.layers);
+  reader.Size("n_embd", model.hidden);
+  reader.Size("n_head", model.heads);
+  reader.Size("n_inner", model.ffn_hidden);
+  reader.Size("vocab_size", model.vocab);
+  reader.Size("n_positions", model.max_seq_len);
+  reader.Function("activation_function", false, model.activation);
+  reader.Number("layer_norm_epsilon", model.norm_eps);
+  reader.Number("initializer_range", model.init_std);
+  reader.Bool("tie_word_embeddings", model.tied_embeddings);
+}
+
+// Sets the share of each head that rotates, from a number of its dims.
+void SetRotaryDims(std::int64_t dims, ModelSpec& model) {
+  if (model.heads > 0 && model.hidden >= model.heads) {
+    model.partial_rotary_factor = static_cast<double>(dims) / static_cast<double>(model.hidden / model.heads);
+  }
+}
+
+// Embeddings are multiplied by the root of their width.
+void ReadScaledEmbedding(ConfigReader& reader, ModelSpec& model) {
+  bool scaled = true;
+  reader.Bool("scale_embedding", scaled);
+  if (scaled && model.hidden > 0) model.embedding_scale = std::sqrt(static_cast<double>(model.hidden));
+}
+
+}  // namespace
+
+void ReadGptJ(ConfigReader& reader, ModelSpec& model) {
+  model.activation = Activation::kGelu;
+  model.position = Position::kRope;
+  model.tied_embeddings = false;
+  model.max_seq_len = 2048;
+  model.qkv_bias = false;
+  model.attention_out_bias = false;
+  model.parallel_residual = true;
+  model.shared_norm = true;
+  ReadGpt2Sizes(reader, model);
+  std::int64_t rotary_dims = 64;
+  reader.Size("rotary_dim", rotary_dims);
+  SetRotaryDims(rotary_dims, model);
+  AddUndescribed("biases of the output layer", model);
+}
+
+void ReadCodeGen(ConfigReader& reader, ModelSpec& model) { ReadGptJ(reader, model); }
+
+// Layers attend to all and to a window in turns. Scores are not scaled.
+void ReadGptNeo(ConfigReader& reader, ModelSpec& model) {
+  model.activation = Activation::kGelu;
+  model.qkv_bias = false;
+  for (const std::string_view name : {"num_layers", "hidden_size", "num_heads", "vocab_size"})
+    reader.Require(name);
+  reader.Size("num_layers", model.layers);
+  reader.Size("hidden_size", model.hidden);
+  reader.Size("num_heads", model.heads);
+  reader.Size("intermediate_size", model.ffn_hidden);
+  reader.Size("vocab_size", model.vocab);
+  model.max_seq_len = 2048;
+  reader.Size("max_position_embeddings", model.max_seq_len);
+  reader.Function("activation_function", false, model.activation);
+  reader.Number("layer_norm_epsilon", model.norm_eps);
+  reader.Number("initializer_range", model.init_std);
+  reader.Bool("tie_word_embeddings", model.tied_embeddings);
+  SetAttentionScale(1, model);
+
+  std::int64_t window = 256;
+  reader.Size("window_size", window);
+  const nlohmann::ordered_json* types = reader.Find("attention_types");
+  nlohmann::ordered_json cycle = nlohmann::ordered_json::array({"global", "local"});
+  if (types != nullptr) {
+    if (!types->is_array() || types->size() != 1 || !types->front().is_array() ||
+        types->front().size() != 2 || !types->front().front().is_array() || types->front().front().empty()) {
+      return reader.Fail(ConfigNotYet("attention_types", *types, "give one list with its repetitions"));
+    }
+    cycle = types->front().front();
+  }
+  for (const nlohmann::ordered_json& type : cycle) {
+    if (type != "global" && type != "local")
+      return reader.Fail(ConfigNotYet("attention_types", type, "use global or local"));
+  }
+  ChangeKinds(model, [&](std::int64_t layer, LayerRun& kind) {
+    if (cycle[static_cast<std::size_t>(layer) % cycle.size()] == "local" && window < model.max_seq_len)
+      kind.window = window;
+  });
+}
+
+void ReadGptBigCode(ConfigReader& reader, ModelSpec& model) {
+  model.activation = Activation::kGelu;
+  model.max_seq_len = 1024;
+  ReadGpt2Sizes(reader, model);
+  bool multi_query = true;
+  reader.Bool("multi_query", multi_query);
+  if (multi_query) model.kv_heads = 1;
+  reader.Only("scale_attn_weights", true, "use true");
+}
+
+// Its norms have no biases either.
+void ReadMpt(ConfigReader& reader, ModelSpec& model) {
+  model.activation = Activation::kGeluErf;
+  model.position = Position::kAlibi;
+  for (const std::string_view name : {"n_layers", "d_model", "n_heads", "vocab_size"}) reader.Require(name);
+  reader.Size("n_layers", model.layers);
+  reader.Size("d_model", model.hidden);
+  reader.Size("n_heads", model.heads);
+  reader.Size("vocab_size", model.vocab);
+  std::int64_t expansion = 4;
+  reader.Size("expansion_ratio", expansion);
+  if (expansion <= kMostExpansion && model.hidden <= kMostHidden) model.ffn_hidden = expansion * model.hidden;
+  model.max_seq_len = 2048;
+  reader.Size("max_seq_len", model.max_seq_len);
+  reader.Number("layer_norm_epsilon", model.norm_eps);
+  reader.Number("initializer_range", model.init_std);
+  reader.Only("no_bias", true, "use true");
+  reader.Only("tie_word_embeddings", true, "use true");
+  SetBiases(model, false);
+  AddUndescribed("norms without biases", model);
+  const nlohmann::ordered_json* attention = reader.Find("attn_config");
+  if (attention == nullptr) return;
+  if (!attention->is_object()) return reader.Fail(ConfigContradiction("attn_config must be an object"));
+  if (attention->value("qk_ln", nlohmann::ordered_json(false)) == true)
+    return reader.Fail(ConfigNotYet("attn_config.qk_ln", true, "use false"));
+  if (attention->value("alibi", nlohmann::ordered_json(true)) == false) {
+    model.position = Position::kLearned;
+    if (attention->value("rope", nlohmann::ordered_json(false)) == true) model.position = Position::kRope;
+  }
+  if (const auto type = attention->find("attn_type"); type != attention->end()) {
+    if (*type == "multiquery_attention") {
+      model.kv_heads = 1;
+    } else if (*type != "multihead_attention") {
+      reader.Fail(ConfigNotYet("attn_config.attn_type", *type, "use multihead_attention"));
+    }
+  }
+  if (attention->contains("clip_qkv") && !(*attention)["clip_qkv"].is_null())
+    AddUndescribed("clipped queries, keys and values", model);
+}
+
+void ReadXglm(ConfigReader& reader, ModelSpec& model) {
+  model.activation = Activation::kGeluErf;
+  model.position = Position::kNone;
+  for (const std::string_view name : {"num_layers", "d_model", "attention_heads", "ffn_dim", "vocab_size"})
+    reader.Require(name);
+  reader.Size("num_layers", model.layers);
+  reader.Size("d_model", model.hidden);
+  reader.Size("attention_heads", model.heads);
+  reader.Size("ffn_dim", model.ffn_hidden);
+  reader.Size("vocab_size", model.vocab);
+  model.max_seq_len = 2048;
+  reader.Size("max_position_embeddings", model.max_seq_len);
+  reader.Function("activation_function", false, model.activation);
+  reader.Number("init_std", model.init_std);
+  reader.Bool("tie_word_embeddings", model.tied_embeddings);
+  ReadScaledEmbedding(reader, model);
+  reader.Only("add_cross_attention", false, "use false");
+  AddUndescribed("sinusoidal positions added to the embeddings", model);
+}
+
+// The table of positions has two rows more, as that of OPT.
+void ReadBioGpt(ConfigReader& reader, ModelSpec& model) {
+  model.activation = Activation::kGeluErf;
+  for (const std::string_view name :
+       {"num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size"}) {
+    reader.Require(name);
+  }
+  reader.Size("num_hidden_layers", model.layers);
+  reader.Size("hidden_size", model.hidden);
+  reader.Size("num_attention_heads", model.heads);
+  reader.Size("intermediate_size", model.ffn_hidden);
+  reader.Size("vocab_size", model.vocab);
+  model.max_seq_len = 1024;
+  reader.Size("max_position_embeddings", model.max_seq_len);
+  reader.Function("hidden_act", false, model.activation);
+  reader.Number("layer_norm_eps", model.norm_eps);
+  reader.Number("initializer_range", model.init_std);
+  reader.Bool("tie_word_embeddings", model.tied_embeddings);
+  ReadScaledEmbedding(reader, model);
 }
 
 }  // namespace autocfg

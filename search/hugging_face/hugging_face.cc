@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
 #include "base/subject.h"
@@ -27,6 +29,102 @@ constexpr std::array<std::string_view, 16> kExpertTypes = {
     "arctic",      "grok-1",    "nllb-moe",   "switch_transformers"};
 // Objects that may hold the fields of the language model.
 constexpr std::array<std::string_view, 3> kInnerConfigs = {"text_config", "ffn_config", "llm_config"};
+
+// Types of models that are not dense decoders, or whose layers no ModelSpec describes, and what they are.
+struct OtherTypes {
+  std::string_view feature;
+  std::vector<std::string_view> types;
+};
+
+const std::vector<OtherTypes>& KnownOtherTypes() {
+  static const auto* const kTypes = new std::vector<OtherTypes>{
+      {"has state-space or recurrent layers",
+       {"mamba",
+        "mamba2",
+        "falcon_mamba",
+        "rwkv",
+        "rwkv5",
+        "rwkv6",
+        "rwkv7",
+        "xlstm",
+        "jamba",
+        "recurrent_gemma",
+        "zamba",
+        "zamba2",
+        "bamba",
+        "nemotron_h",
+        "falcon_h1",
+        "plamo2",
+        "phi4flash",
+        "qwen3_next",
+        "hymba",
+        "qwen3_5",
+        "qwen3_5_text",
+        "retnet",
+        "granitemoehybrid",
+        "kimi_linear",
+        "olmo_hybrid"}},
+      {"has layers of convolution", {"lfm2", "stripedhyena", "evo2"}},
+      {"is an encoder", {"bert",       "roberta",  "xlm-roberta", "xlm-roberta-xl", "camembert",
+                         "distilbert", "albert",   "electra",     "deberta",        "deberta-v2",
+                         "modernbert", "eurobert", "nomic_bert",  "longformer",     "mpnet",
+                         "ernie",      "roformer", "vit",         "clip",           "siglip"}},
+      {"is an encoder with a decoder",
+       {"t5", "mt5", "umt5", "longt5", "t5gemma", "bart", "mbart", "led", "pegasus", "marian", "m2m_100",
+        "prophetnet", "blenderbot", "whisper", "encoder-decoder"}},
+      {"has latent attention (MLA)", {"minicpm3", "youtu"}},
+      {"has layers of different shapes", {"nemotron-nas", "deci", "deci_lm", "openelm"}},
+      {"has differential attention", {"diffllama", "Motif"}},
+      {"has embeddings in each layer", {"gemma3n", "gemma3n_text", "gemma4", "gemma4_text"}},
+      {"has cross-attention to images", {"mllama", "mllama_text_model"}},
+      {"has norms within attention and feed-forward", {"bitnet"}},
+  };
+  return *kTypes;
+}
+
+// Fields that only such models have, by how their names begin.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kOtherFields = {
+    {{"mamba_", "has state-space or recurrent layers"},
+     {"ssm_", "has state-space or recurrent layers"},
+     {"linear_num_key_heads", "has state-space or recurrent layers"},
+     {"kv_lora_rank", "has latent attention (MLA)"}}};
+
+absl::Status OtherNotYet(std::string_view field, const Json& value, std::string_view feature) {
+  return base::Unimplemented(
+      "model",
+      fmt::format("config.json: {} = {} says that this {}, which is not supported yet; use a dense decoder",
+                  field, base::Printable(value.dump()), feature));
+}
+
+// Refuses what is no model, or a model of another kind than a dense decoder, and names what it is.
+absl::Status CheckDecoder(const Json& json, const std::string& path) {
+  if (const auto adapter = json.find("peft_type"); adapter != json.end()) {
+    const auto base_model = json.find("base_model_name_or_path");
+    const bool named = base_model != json.end() && base_model->is_string();
+    return base::Unimplemented(
+        "model", fmt::format("config.json: peft_type = {} says that this is an adapter (LoRA), which is not "
+                             "supported yet; use config.json of its base model{}",
+                             base::Printable(adapter->dump()),
+                             named ? " " + base::Printable(base_model->get<std::string>()) : ""));
+  }
+  if (const auto type = json.find("model_type"); type != json.end() && type->is_string()) {
+    for (const OtherTypes& other : KnownOtherTypes()) {
+      if (std::ranges::find(other.types, type->get_ref<const std::string&>()) != other.types.end())
+        return OtherNotYet(path + "model_type", *type, other.feature);
+    }
+  }
+  if (const auto both = json.find("is_encoder_decoder"); both != json.end() && *both == true)
+    return OtherNotYet(path + "is_encoder_decoder", *both, "is an encoder with a decoder");
+  for (const auto& [key, value] : json.items()) {
+    for (const auto& [name, feature] : kOtherFields) {
+      if (key.starts_with(name) && !value.is_null())
+        return OtherNotYet(path + base::Printable(key), value, feature);
+    }
+  }
+  const auto inner = json.find("text_config");
+  if (inner == json.end() || !inner->is_object() || !path.empty()) return absl::OkStatus();
+  return CheckDecoder(*inner, "text_config.");
+}
 
 absl::Status ExpertsNotYet(std::string_view field, const Json& value) {
   return base::Unimplemented(
@@ -57,10 +155,14 @@ absl::Status CheckDense(const Json& json, const std::string& path) {
   return absl::OkStatus();
 }
 
-std::string FamilyTypes() {
+std::vector<std::string> FamilyTypes() {
   std::vector<std::string> types;
   for (const ModelFamily& family : ModelFamilies()) types.emplace_back(family.type);
-  return base::ChoiceText(types);
+  return types;
+}
+
+std::string Joined(const std::vector<std::string_view>& names) {
+  return base::ChoiceText(std::vector<std::string>(names.begin(), names.end()));
 }
 
 // Accepts the head of the type's language model: next-token logits.
@@ -71,50 +173,84 @@ absl::Status CheckArchitectures(const Json& json, const ModelFamily& family) {
   if (!found->is_array() || !std::all_of(found->begin(), found->end(), is_name))
     return ConfigContradiction("architectures must be a list of names");
   for (const Json& name : *found) {
-    if (name != family.architecture) {
+    if (std::ranges::find(family.architectures, name.get_ref<const std::string&>()) ==
+        family.architectures.end()) {
       return ConfigNotYet(
           "architectures", name,
-          fmt::format("use {}, a language model that predicts the next token", family.architecture));
+          fmt::format("use {}, a language model that predicts the next token", Joined(family.architectures)));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckNotQuantized(const Json& json) {
-  const auto quantized = json.find("quantization_config");
-  if (quantized == json.end() || quantized->is_null()) return absl::OkStatus();
-  return ConfigNotYet("quantization_config", *quantized, "remove it to train in the precision asked for");
+// Says how the weights of the file are stored: ", gptq, 4 bits".
+std::string QuantizationOf(const Json& quantized) {
+  std::string text;
+  if (!quantized.is_object()) return text;
+  for (const char* name : {"quant_method", "quantization_type", "fmt"}) {
+    const auto found = quantized.find(name);
+    if (found != quantized.end() && found->is_string())
+      text += ", " + base::Printable(found->get<std::string>());
+  }
+  for (const char* name : {"bits", "w_bit"}) {
+    const auto found = quantized.find(name);
+    if (found != quantized.end() && found->is_number()) text += fmt::format(", {} bits", found->dump());
+  }
+  return text;
 }
 
-// Returns the object that describes the language model: the file, or its text_config.
-absl::StatusOr<const Json*> TextPart(const Json& json, const ModelFamily& family) {
-  if (family.text_type.empty()) return &json;
+absl::Status CheckNotQuantized(const Json& json) {
+  for (const char* name : {"quantization_config", "compression_config"}) {
+    const auto quantized = json.find(name);
+    if (quantized == json.end() || quantized->is_null()) continue;
+    return base::Unimplemented(
+        "model", fmt::format("config.json: {} says that the weights are quantized{}, which is not supported "
+                             "yet; remove it, or use the file of the model that was quantized, to train in "
+                             "the precision asked for",
+                             name, QuantizationOf(*quantized)));
+  }
+  return absl::OkStatus();
+}
+
+// The object that describes the language model, the file or its text_config, and what reads it.
+struct TextPart {
+  const Json* json = nullptr;
+  const ModelFamily* family = nullptr;
+};
+
+absl::StatusOr<TextPart> TextPartOf(const Json& json, const ModelFamily& family) {
+  if (family.text_types.empty()) return TextPart{&json, &family};
   const auto text = json.find("text_config");
   if (text == json.end() || !text->is_object()) {
     return ConfigContradiction(
         fmt::format("text_config is missing; model_type {} needs it, with the fields of {}", family.type,
-                    family.text_type));
+                    Joined(family.text_types)));
   }
-  const auto type = text->find("model_type");
-  if (type != text->end() && *type != family.text_type) {
-    return ConfigNotYet("text_config.model_type", *type, fmt::format("use {}", family.text_type));
+  std::string_view name = family.text_types.front();
+  if (const auto type = text->find("model_type"); type != text->end()) {
+    const auto known = std::ranges::find_if(
+        family.text_types, [&](std::string_view known) { return *type == std::string(known); });
+    if (known == family.text_types.end())
+      return ConfigNotYet("text_config.model_type", *type, fmt::format("use {}", Joined(family.text_types)));
+    name = *known;
   }
   AUTOCFG_RETURN_IF_ERROR(CheckNotQuantized(*text));
-  return &*text;
+  return TextPart{&*text, FindFamily(name)};
 }
 
 }  // namespace
 
 bool IsHuggingFaceConfig(const Json& json) {
   if (!json.is_object()) return false;
-  if (json.contains("model_type")) return true;
+  if (json.contains("model_type") || json.contains("peft_type")) return true;
   // Without a model_type, fields of Hugging Face tell the file from one of our own.
   return !json.contains("layers") &&
          (json.contains("architectures") || json.contains("num_hidden_layers") || json.contains("n_layer"));
 }
 
 bool StoresNormsLessOne(const Json& json) {
-  return json.is_object() && json.contains("model_type") && json["model_type"] == "gemma";
+  return json.is_object() && json.contains("model_type") &&
+         (json["model_type"] == "gemma" || json["model_type"] == "nemotron");
 }
 
 absl::StatusOr<ModelSpec> ImportHuggingFace(const Json& json, std::vector<std::string>* notes) {
@@ -122,22 +258,25 @@ absl::StatusOr<ModelSpec> ImportHuggingFace(const Json& json, std::vector<std::s
   AUTOCFG_RETURN_IF_ERROR(CheckDense(json, ""));
   if (json.size() > kMaxFields)
     return ConfigContradiction(fmt::format("it has {} fields; at most {} are read", json.size(), kMaxFields));
+  AUTOCFG_RETURN_IF_ERROR(CheckDecoder(json, ""));
   AUTOCFG_RETURN_IF_ERROR(CheckNotQuantized(json));
   const auto type = json.find("model_type");
   if (type == json.end())
-    return ConfigContradiction(fmt::format("model_type is missing; give {}", FamilyTypes()));
+    return ConfigContradiction(
+        fmt::format("model_type is missing; give {}", base::ChoiceText(FamilyTypes())));
   if (!type->is_string())
     return ConfigContradiction(fmt::format("model_type is {}; it must be a string, such as gpt2 or llama",
                                            base::Printable(type->dump())));
   const ModelFamily* family = FindFamily(type->get_ref<const std::string&>());
   if (family == nullptr) {
-    return ConfigNotYet("model_type", *type,
-                        fmt::format("use {}, or describe the model in a file of our own", FamilyTypes()));
+    return ConfigNotYet(
+        "model_type", *type,
+        fmt::format("use {}, or describe the model in a file of our own", base::ChoiceText(FamilyTypes())));
   }
-  AUTOCFG_ASSIGN_OR_RETURN(const auto text, TextPart(json, *family));
-  ConfigReader reader(*text);
+  AUTOCFG_ASSIGN_OR_RETURN(const TextPart text, TextPartOf(json, *family));
+  ConfigReader reader(*text.json);
   ModelSpec model;
-  family->read(reader, model);
+  text.family->read(reader, model);
   AUTOCFG_RETURN_IF_ERROR(reader.Finish());
   AUTOCFG_RETURN_IF_ERROR(CheckArchitectures(json, *family));
   if (const auto name = json.find("_name_or_path"); name != json.end() && name->is_string())
@@ -145,8 +284,14 @@ absl::StatusOr<ModelSpec> ImportHuggingFace(const Json& json, std::vector<std::s
   if (model.name.empty()) model.name = type->get<std::string>();
   FillDefaults(model);
   AUTOCFG_RETURN_IF_ERROR(Validate(model));
-  if (notes != nullptr && !family->text_type.empty())
+  if (notes == nullptr) return model;
+  if (!family->text_types.empty())
     notes->push_back(fmt::format("of the {} in config.json the text part alone is taken", family->type));
+  if (!model.undescribed.empty()) {
+    notes->push_back(
+        fmt::format("left out of the {} in config.json, since it does not affect the prediction: {}",
+                    family->type, model.undescribed));
+  }
   return model;
 }
 

@@ -174,8 +174,8 @@ TEST(HuggingFace, NotSupportedYet) {
     return std::string(model.status().message());
   };
   EXPECT_THAT(
-      refusal(kGpt2, "model_type", "mamba"),
-      AllOf(HasSubstr("model_type = \"mamba\" is not supported yet"), HasSubstr("use gpt2, gpt_neox, opt,")));
+      refusal(kGpt2, "model_type", "novel"),
+      AllOf(HasSubstr("model_type = \"novel\" is not supported yet"), HasSubstr("use gpt2, gpt_neo, gptj,")));
   EXPECT_THAT(refusal(kGpt2, "activation_function", "silu"),
               HasSubstr("activation_function = \"silu\" is not supported yet"));
   EXPECT_THAT(refusal(kGpt2, "scale_attn_by_inverse_layer_idx", true),
@@ -223,6 +223,46 @@ TEST(HuggingFace, MixturesOfExperts) {
               HasSubstr("num_experts = 8"));
 }
 
+// Says in one line what a file is that is not of a dense decoder.
+TEST(HuggingFace, OtherKindsOfModels) {
+  const auto refusal = [](const Json& json) {
+    EXPECT_TRUE(IsHuggingFaceConfig(json));
+    const auto model = ImportHuggingFace(json);
+    EXPECT_EQ(model.status().code(), absl::StatusCode::kUnimplemented) << json << ": " << model.status();
+    return std::string(model.status().message());
+  };
+  EXPECT_THAT(refusal(Json{{"peft_type", "LORA"}, {"base_model_name_or_path", "meta-llama/Llama-3.1-8B"}}),
+              AllOf(HasSubstr("peft_type = \"LORA\" says that this is an adapter (LoRA)"),
+                    HasSubstr("use config.json of its base model meta-llama/Llama-3.1-8B")));
+  for (const auto& [type, feature] : {std::pair("mamba2", "has state-space or recurrent layers"),
+                                      {"jamba", "has state-space"},
+                                      {"nemotron_h", "has state-space"},
+                                      {"bert", "is an encoder"},
+                                      {"t5", "is an encoder with a decoder"},
+                                      {"minicpm3", "has latent attention (MLA)"},
+                                      {"gemma3n", "has embeddings in each layer"},
+                                      {"nemotron-nas", "has layers of different shapes"}}) {
+    EXPECT_THAT(refusal(Json{{"model_type", type}}), AllOf(HasSubstr(type), HasSubstr(feature)));
+  }
+  EXPECT_THAT(refusal(Json{{"model_type", "new"}, {"mamba_d_state", 128}}),
+              HasSubstr("mamba_d_state = 128 says that this has state-space or recurrent layers"));
+  EXPECT_THAT(refusal(Json{{"model_type", "new"}, {"is_encoder_decoder", true}}),
+              HasSubstr("is an encoder with a decoder"));
+  EXPECT_THAT(refusal(Json{{"model_type", "new"}, {"text_config", Json{{"kv_lora_rank", 512}}}}),
+              HasSubstr("text_config.kv_lora_rank = 512 says that this has latent attention"));
+}
+
+TEST(HuggingFace, QuantizedFilesSaySo) {
+  const auto refusal = [](const std::string& field, const Json& value) {
+    return std::string(With(kLlama3, field, value).status().message());
+  };
+  EXPECT_THAT(refusal("quantization_config", Json{{"quant_method", "gptq"}, {"bits", 4}}),
+              HasSubstr("quantization_config says that the weights are quantized, gptq, 4 bits, which is not "
+                        "supported yet; remove it"));
+  EXPECT_THAT(refusal("compression_config", Json::object()),
+              HasSubstr("compression_config says that the weights are quantized, which"));
+}
+
 // A window narrower than the longest sequence is kept; it changes predictions.
 TEST(HuggingFace, SlidingWindows) {
   const auto window = With(kLlama3, "sliding_window", 4096);
@@ -260,7 +300,7 @@ TEST(HuggingFace, DetectsFilesWithoutAType) {
     json.erase("model_type");
     EXPECT_TRUE(IsHuggingFaceConfig(json));
     EXPECT_THAT(std::string(ImportHuggingFace(json).status().message()),
-                HasSubstr("model_type is missing; give gpt2, gpt_neox, opt,"));
+                HasSubstr("model_type is missing; give gpt2, gpt_neo, gptj,"));
   }
   EXPECT_FALSE(IsHuggingFaceConfig(Json{{"layers", 2}, {"hidden", 64}}));
 }
