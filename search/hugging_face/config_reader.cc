@@ -172,6 +172,10 @@ std::vector<std::string> ConfigReader::LayerTypes(const ModelSpec& model) {
     return names;
   }
   for (const Json& type : *types) {
+    if (type == "attention") {  // of Granite
+      names.emplace_back(kFullLayer);
+      continue;
+    }
     if (type != kWindowedLayer && type != kFullLayer && type != kChunkedLayer) {
       fields_.Fail(ConfigNotYet("layer_types", type,
                                 fmt::format("use {}, {} or {}", kWindowedLayer, kFullLayer, kChunkedLayer)));

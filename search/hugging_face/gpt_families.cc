@@ -1,6 +1,7 @@
 // GPT and its relatives. Defaults are those of the configuration classes of transformers.
 #include <cmath>
 
+#include "base/json_reader.h"
 #include "fmt/format.h"
 #include "search/hugging_face/model_families.h"
 
@@ -10,26 +11,74 @@ namespace {
 constexpr std::int64_t kMostExpansion = 1'000;
 constexpr std::int64_t kMostHidden = 1'000'000'000;
 
-}  // namespace
-
-// Older files use n_ctx, which meant the same as n_positions.
-void ReadGpt2(ConfigReader& reader, ModelSpec& model) {
-  model.activation = Activation::kGelu;
+// Reads the sizes of GPT-2's relatives, by its names.
+void ReadGpt2Sizes(ConfigReader& reader, ModelSpec& model, bool reads_function = true) {
   for (const std::string_view name : {"n_layer", "n_embd", "n_head", "vocab_size"}) reader.Require(name);
   reader.Size("n_layer", model.layers);
   reader.Size("n_embd", model.hidden);
   reader.Size("n_head", model.heads);
   reader.Size("n_inner", model.ffn_hidden);
   reader.Size("vocab_size", model.vocab);
-  model.max_seq_len = 1024;
   reader.Size("n_positions", model.max_seq_len);
-  reader.Function("activation_function", false, model.activation);
+  if (reads_function) reader.Function("activation_function", false, model.activation);
   reader.Number("layer_norm_epsilon", model.norm_eps);
   reader.Number("initializer_range", model.init_std);
   reader.Bool("tie_word_embeddings", model.tied_embeddings);
+}
+
+}  // namespace
+
+// Older files use n_ctx, which meant the same as n_positions.
+void ReadGpt2(ConfigReader& reader, ModelSpec& model) {
+  model.activation = Activation::kGelu;
+  model.max_seq_len = 1024;
+  ReadGpt2Sizes(reader, model);
   reader.Only("scale_attn_weights", true, "use true");
   reader.Only("scale_attn_by_inverse_layer_idx", false, "use false");
   reader.Only("add_cross_attention", false, "use false");
+}
+
+// Norms are on the sums with the residual, and none is before the output layer.
+void ReadOpenAiGpt(ConfigReader& reader, ModelSpec& model) {
+  model.activation = Activation::kGelu;
+  model.max_seq_len = 512;
+  ReadGpt2Sizes(reader, model);
+  if (const nlohmann::ordered_json* given = reader.Find("afn"); given != nullptr && *given != "gelu")
+    reader.Function("afn", false, model.activation);  // "gelu" is the tanh form
+  model.norm_placement = NormPlacement::kOutput;
+  AddUndescribed("norms of the sums with the residual", model);
+}
+
+void ReadCtrl(ConfigReader& reader, ModelSpec& model) {
+  model.activation = Activation::kRelu;
+  model.position = Position::kNone;
+  model.max_seq_len = 256;
+  model.norm_eps = 1e-6;
+  ReadGpt2Sizes(reader, model);
+  reader.Require("dff");
+  reader.Size("dff", model.ffn_hidden);
+  if (model.hidden > 0) model.embedding_scale = std::sqrt(static_cast<double>(model.hidden));
+  AddUndescribed("sinusoidal positions added to the embeddings, biases of the output layer", model);
+}
+
+// ALiBi, SwiGLU and biases; scales of maximal update parametrization.
+void ReadJais(ConfigReader& reader, ModelSpec& model) {
+  model.activation = Activation::kGelu;
+  model.max_seq_len = 1024;
+  const nlohmann::ordered_json* function = reader.Find("activation_function");
+  const bool gated = function != nullptr && *function == "swiglu";
+  ReadGpt2Sizes(reader, model, /*reads_function=*/!gated);
+  if (gated) model.activation = Activation::kSwiGlu;
+  const nlohmann::ordered_json* position = reader.Find("position_embedding_type");
+  if (position != nullptr && *position == "alibi") model.position = Position::kAlibi;
+  reader.Number("embeddings_scale", model.embedding_scale);
+  reader.Number("mup_embeddings_scale", model.embedding_scale);
+  for (const std::string_view name : {"width_scale", "mup_output_alpha"}) {
+    double scale = 1;
+    reader.Number(name, scale);
+    model.logit_scale *= scale;
+  }
+  reader.Only("scale_attn_weights", true, "use true");
 }
 
 void ReadGptNeoX(ConfigReader& reader, ModelSpec& model) {
@@ -84,7 +133,9 @@ void ReadOpt(ConfigReader& reader, ModelSpec& model) {
   SetBiases(model, bias);
   reader.Only("do_layer_norm_before", true, "use true, which puts norms on the inputs of layers");
   reader.Only("_remove_final_layer_norm", false, "use false");
-  reader.Only("layer_norm_elementwise_affine", true, "use true");
+  bool weights = true;
+  reader.Bool("layer_norm_elementwise_affine", weights);
+  if (!weights) AddUndescribed("norms without weights and biases", model);
   reader.Only("word_embed_proj_dim", model.hidden, fmt::format("use hidden_size = {}", model.hidden));
 }
 
@@ -178,21 +229,6 @@ void ReadStarcoder2(ConfigReader& reader, ModelSpec& model) {
 }
 
 namespace {
-
-// Reads the sizes of GPT-2's relatives, by its names.
-void ReadGpt2Sizes(ConfigReader& reader, ModelSpec& model) {
-  for (const std::string_view name : {"n_layer", "n_embd", "n_head", "vocab_size"}) reader.Require(name);
-  reader.Size("n_layer", model.layers);
-  reader.Size("n_embd", model.hidden);
-  reader.Size("n_head", model.heads);
-  reader.Size("n_inner", model.ffn_hidden);
-  reader.Size("vocab_size", model.vocab);
-  reader.Size("n_positions", model.max_seq_len);
-  reader.Function("activation_function", false, model.activation);
-  reader.Number("layer_norm_epsilon", model.norm_eps);
-  reader.Number("initializer_range", model.init_std);
-  reader.Bool("tie_word_embeddings", model.tied_embeddings);
-}
 
 // Sets the share of each head that rotates, from a number of its dims.
 void SetRotaryDims(std::int64_t dims, ModelSpec& model) {
@@ -307,12 +343,16 @@ void ReadMpt(ConfigReader& reader, ModelSpec& model) {
     model.position = Position::kLearned;
     if (attention->value("rope", nlohmann::ordered_json(false)) == true) model.position = Position::kRope;
   }
-  if (const auto type = attention->find("attn_type"); type != attention->end()) {
-    if (*type == "multiquery_attention") {
-      model.kv_heads = 1;
-    } else if (*type != "multihead_attention") {
-      reader.Fail(ConfigNotYet("attn_config.attn_type", *type, "use multihead_attention"));
-    }
+  const nlohmann::ordered_json type =
+      attention->value("attn_type", nlohmann::ordered_json("multihead_attention"));
+  if (type == "multiquery_attention") {
+    model.kv_heads = 1;
+  } else if (type == "grouped_query_attention") {
+    if (const auto heads = attention->find("kv_n_heads"); heads != attention->end())
+      model.kv_heads = base::WholeNumber(*heads).value_or(0);
+  } else if (type != "multihead_attention") {
+    reader.Fail(ConfigNotYet("attn_config.attn_type", type,
+                             "use multihead_attention, grouped_query_attention or multiquery_attention"));
   }
   if (attention->contains("clip_qkv") && !(*attention)["clip_qkv"].is_null())
     AddUndescribed("clipped queries, keys and values", model);

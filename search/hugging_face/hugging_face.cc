@@ -96,6 +96,13 @@ absl::Status OtherNotYet(std::string_view field, const Json& value, std::string_
                   field, base::Printable(value.dump()), feature));
 }
 
+// Whether a file of a type that may have layers of several kinds has attention in all.
+bool HasAttentionAlone(const Json& json) {
+  const auto types = json.find("layer_types");
+  return json.value("model_type", Json()) == "granitemoehybrid" && types != json.end() && types->is_array() &&
+         std::ranges::all_of(*types, [](const Json& type) { return type == "attention"; });
+}
+
 // Refuses what is no model, or a model of another kind than a dense decoder, and names what it is.
 absl::Status CheckDecoder(const Json& json, const std::string& path) {
   if (const auto adapter = json.find("peft_type"); adapter != json.end()) {
@@ -107,6 +114,7 @@ absl::Status CheckDecoder(const Json& json, const std::string& path) {
                              base::Printable(adapter->dump()),
                              named ? " " + base::Printable(base_model->get<std::string>()) : ""));
   }
+  if (HasAttentionAlone(json)) return absl::OkStatus();
   if (const auto type = json.find("model_type"); type != json.end() && type->is_string()) {
     for (const OtherTypes& other : KnownOtherTypes()) {
       if (std::ranges::find(other.types, type->get_ref<const std::string&>()) != other.types.end())

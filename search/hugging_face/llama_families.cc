@@ -320,6 +320,18 @@ void ReadCwm(ConfigReader& reader, ModelSpec& model) {
   reader.Windows({.window = 8192, .windowed = [](std::int64_t layer) { return layer % 4 != 0; }}, model);
 }
 
+// Where all layers have attention and there are no experts; else ImportHuggingFace refuses the file. Its
+// feed-forward block is the one that experts would share.
+void ReadGraniteMoeHybrid(ConfigReader& reader, ModelSpec& model) {
+  reader.Require("shared_intermediate_size");
+  ReadGranite(reader, model);
+  reader.Size("shared_intermediate_size", model.ffn_hidden);
+  const nlohmann::ordered_json* position = reader.Find("position_embedding_type");
+  if (position == nullptr || *position == "rope") return;
+  model.position = Position::kNone;  // "nope"
+  model.rope_scaling = RopeScaling::kNone;
+}
+
 void ReadInternLm2(ConfigReader& reader, ModelSpec& model) {
   ReadNamedSizes({}, reader, model);
   model.qkv_bias = true;

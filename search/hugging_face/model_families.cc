@@ -6,6 +6,8 @@ namespace autocfg {
 
 const std::vector<ModelFamily>& ModelFamilies() {
   static const auto* const kFamilies = new std::vector<ModelFamily>{
+      {"openai-gpt", {"OpenAIGPTLMHeadModel"}, ReadOpenAiGpt},
+      {"ctrl", {"CTRLLMHeadModel"}, ReadCtrl},
       {"gpt2", {"GPT2LMHeadModel"}, ReadGpt2},
       {"gpt_neo", {"GPTNeoForCausalLM"}, ReadGptNeo},
       {"gptj", {"GPTJForCausalLM"}, ReadGptJ},
@@ -16,6 +18,7 @@ const std::vector<ModelFamily>& ModelFamilies() {
       {"xglm", {"XGLMForCausalLM"}, ReadXglm},
       {"biogpt", {"BioGptForCausalLM"}, ReadBioGpt},
       {"bloom", {"BloomForCausalLM"}, ReadBloom},
+      {"jais", {"JAISLMHeadModel"}, ReadJais},
       {"mpt", {"MPTForCausalLM", "MptForCausalLM"}, ReadMpt},
       {"falcon", {"FalconForCausalLM"}, ReadFalcon},
       {"RefinedWeb", {"RWForCausalLM", "FalconForCausalLM"}, ReadRefinedWeb},
@@ -43,6 +46,7 @@ const std::vector<ModelFamily>& ModelFamilies() {
       {"olmo3", {"Olmo3ForCausalLM"}, ReadOlmo3},
       {"smollm3", {"SmolLM3ForCausalLM"}, ReadSmolLm3},
       {"granite", {"GraniteForCausalLM"}, ReadGranite},
+      {"granitemoehybrid", {"GraniteMoeHybridForCausalLM"}, ReadGraniteMoeHybrid},
       {"glm", {"GlmForCausalLM"}, ReadGlm},
       {"glm4", {"Glm4ForCausalLM"}, ReadGlm4},
       {"chatglm", {"ChatGLMForConditionalGeneration", "ChatGLMModel"}, ReadChatGlm},
@@ -61,6 +65,7 @@ const std::vector<ModelFamily>& ModelFamilies() {
       {"internlm3", {"InternLM3ForCausalLM"}, ReadInternLm3},
       {"minicpm", {"MiniCPMForCausalLM"}, ReadMiniCpm},
       {"Yi", {"YiForCausalLM"}, ReadYi},
+      {"aquila", {"AquilaForCausalLM", "AquilaModel"}, ReadXverse},
       {"xverse", {"XverseForCausalLM"}, ReadXverse},
       {"skywork", {"SkyworkForCausalLM"}, ReadSkywork},
       {"gemma", {"GemmaForCausalLM"}, ReadGemma},

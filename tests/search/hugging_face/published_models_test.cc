@@ -388,6 +388,32 @@ constexpr Published kPublished[] = {
          "hidden_size": 1152, "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 256,
          "intermediate_size": 6912, "vocab_size": 256000, "sliding_window": 512, "query_pre_attn_scalar": 256,
          "attn_logit_softcapping": null, "final_logit_softcapping": null, "max_position_embeddings": 1024})"},
+    {"openai-community/openai-gpt", 116'534'784, kShapes,
+     R"({"model_type": "openai-gpt", "architectures": ["OpenAIGPTLMHeadModel"], "n_layer": 12, "n_embd": 768,
+         "n_head": 12, "n_positions": 512, "vocab_size": 40478, "afn": "gelu"})"},
+    {"Salesforce/ctrl", 1'637'964'550, kShapes,
+     R"({"model_type": "ctrl", "architectures": ["CTRLLMHeadModel"], "n_layer": 48, "n_embd": 1280, "n_head": 16,
+         "dff": 8192, "n_positions": 256, "vocab_size": 246534, "layer_norm_epsilon": 1e-06})"},
+    {"core42/jais-13b", 13'020'811'920, kShapes,
+     R"({"model_type": "jais", "architectures": ["JAISLMHeadModel"], "n_layer": 40, "n_embd": 5120, "n_head": 40,
+         "n_inner": 13653, "n_positions": 2048, "vocab_size": 84992, "activation_function": "swiglu",
+         "position_embedding_type": "alibi", "embeddings_scale": 14.6, "width_scale": 0.11100000000000002})"},
+    {"ibm-granite/granite-4.0-micro-base", 3'402'836'480, kShapes,
+     R"({"model_type": "granitemoehybrid", "architectures": ["GraniteMoeHybridForCausalLM"],
+         "num_hidden_layers": 40, "hidden_size": 2560, "num_attention_heads": 40, "num_key_value_heads": 8,
+         "intermediate_size": 8192, "shared_intermediate_size": 8192, "vocab_size": 100352, "num_local_experts": 0,
+         "mamba_d_state": 256, "position_embedding_type": "rope", "tie_word_embeddings": true,
+         "layer_types": ["attention", "attention", "attention", "attention", "attention", "attention",
+         "attention", "attention", "attention", "attention", "attention", "attention", "attention",
+         "attention", "attention", "attention", "attention", "attention", "attention", "attention",
+         "attention", "attention", "attention", "attention", "attention", "attention", "attention",
+         "attention", "attention", "attention", "attention", "attention", "attention", "attention",
+         "attention", "attention", "attention", "attention", "attention", "attention"], "embedding_multiplier": 12,
+         "residual_multiplier": 0.22, "attention_multiplier": 0.015625, "logits_scaling": 10})"},
+    {"BAAI/Aquila2-7B", 7'295'537'152, kShapes,
+     R"({"model_type": "aquila", "architectures": ["AquilaForCausalLM"], "num_hidden_layers": 32,
+         "hidden_size": 4096, "num_attention_heads": 32, "intermediate_size": 11008, "vocab_size": 100008,
+         "max_position_embeddings": 2048, "tie_word_embeddings": false})"},
 };
 
 nlohmann::ordered_json Config(std::string_view name) {
@@ -707,6 +733,9 @@ TEST(PublishedModels, RelativesOfGpt) {
   EXPECT_EQ(neo.attention_scale, 1);
   EXPECT_TRUE(neo.attention_out_bias && !neo.qkv_bias);
   EXPECT_EQ(Imported("bigcode/starcoder").kv_heads, 1);
+  EXPECT_EQ(Imported("openai-community/openai-gpt").norm_placement, NormPlacement::kOutput);
+  EXPECT_EQ(Imported("core42/jais-13b").activation, Activation::kSwiGlu);
+  EXPECT_EQ(Imported("core42/jais-13b").position, Position::kAlibi);
   const ModelSpec mpt = Imported("mosaicml/mpt-7b");
   EXPECT_EQ(mpt.position, Position::kAlibi);
   EXPECT_EQ(mpt.ffn_hidden, 16'384);
@@ -784,6 +813,12 @@ TEST(PublishedModels, LaterRelativesOfLlama) {
   EXPECT_DOUBLE_EQ(minicpm.residual_scale, 1.4 / std::sqrt(40));
   EXPECT_DOUBLE_EQ(minicpm.logit_scale, 256.0 / 2304);
   EXPECT_EQ(minicpm.embedding_scale, 12);
+  EXPECT_EQ(Imported("ibm-granite/granite-4.0-micro-base").layer_kinds, Runs());
+  EXPECT_THAT(std::string(Changed("ibm-granite/granite-4.0-micro-base", "layer_types",
+                                  nlohmann::ordered_json::array({"mamba", "attention"}))
+                              .status()
+                              .message()),
+              ::testing::HasSubstr("has state-space or recurrent layers"));
   EXPECT_EQ(Imported("google/vaultgemma-1b").norm_placement, NormPlacement::kPre);
   EXPECT_EQ(Imported("mistralai/Ministral-3-8B-Base-2512").rope_scaling, RopeScaling::kYarn);
 }
