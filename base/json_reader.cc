@@ -1,6 +1,7 @@
 #include "base/json_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <set>
@@ -125,6 +126,32 @@ absl::StatusOr<Json> ParseJson(std::string_view what, std::string_view text, Jso
   Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return InvalidArgument(what, "not valid JSON");
   return json;
+}
+
+std::string QuoteNonFinite(std::string_view text) {
+  constexpr std::array<std::string_view, 3> kNames = {"NaN", "Infinity", "-Infinity"};
+  std::string quoted;
+  quoted.reserve(text.size());
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size();) {
+    std::size_t bytes = 1;
+    if (in_string) {
+      if (text[i] == '\\' && i + 1 < text.size()) bytes = 2;
+      in_string = text[i] != '"';
+    } else {
+      in_string = text[i] == '"';
+      const auto name = std::ranges::find_if(
+          kNames, [&](std::string_view known) { return text.substr(i).starts_with(known); });
+      if (name != kNames.end()) {
+        quoted.append(1, '"').append(*name).append(1, '"');
+        i += name->size();
+        continue;
+      }
+    }
+    quoted.append(text.substr(i, bytes));
+    i += bytes;
+  }
+  return quoted;
 }
 
 std::optional<std::int64_t> WholeNumber(const Json& value) {

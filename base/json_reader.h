@@ -22,6 +22,11 @@ enum class JsonPosition { kLineAndColumn, kColumn };
 absl::StatusOr<nlohmann::ordered_json> ParseJson(std::string_view what, std::string_view text,
                                                  JsonPosition position = JsonPosition::kLineAndColumn);
 
+// Returns the text with the numbers that Python writes and JSON lacks (NaN, Infinity and -Infinity) as
+// strings: a reader of such a field names it and its value, and the others are unaffected. Positions in
+// errors of ParseJson are those in the new text, which has two bytes more for each of them.
+std::string QuoteNonFinite(std::string_view text);
+
 // Returns a whole number written as 8 or 8.0; all our JSON follows this rule. Returns nothing for any other
 // value, including numbers in strings and numbers beyond 64 bits.
 std::optional<std::int64_t> WholeNumber(const nlohmann::ordered_json& value);

@@ -46,7 +46,7 @@ absl::StatusOr<Json> ParseObject(const std::string& path, const std::string& tex
 
 absl::StatusOr<Json> ReadJson(const std::string& path) {
   const auto text = ReadTextFile(path);
-  return text.ok() ? ParseObject(path, *text) : text.status();
+  return text.ok() ? ParseObject(path, base::QuoteNonFinite(*text)) : text.status();
 }
 
 absl::StatusOr<ModelSpec> ReadModel(const std::string& path, std::vector<std::string>& notes) {
@@ -57,7 +57,7 @@ absl::StatusOr<ModelSpec> ReadModel(const std::string& path, std::vector<std::st
         "can stand here",
         base::Printable(path), framework));
   }
-  const auto json = ParseObject(path, text);  // it may be a pipe, which is read once
+  const auto json = ParseObject(path, base::QuoteNonFinite(text));  // it may be a pipe, which is read once
   if (!json.ok()) return json.status();
   // Of an answer (docs/formats.md, "best.json"), its model.
   const bool answer = json->is_object() && json->contains("best") && json->contains("model");

@@ -112,6 +112,21 @@ TEST(LoadModel, HuggingFaceConfig) {
   EXPECT_EQ(model->max_seq_len, 1024);
 }
 
+// Python writes numbers that JSON lacks. They matter in fields that are read alone.
+TEST(LoadModel, NotANumberInHuggingFaceConfig) {
+  const ScratchDirectory dir;
+  const auto load = [&](const std::string& fields) {
+    return LoadModel(dir.Write("config.json",
+                               R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 2,
+                                   "vocab_size": 100, "text": "say \"NaN\" or Infinity", )" +
+                                   fields + "}"),
+                     0);
+  };
+  const auto unread = load(R"("time_step_limit": [0.0, Infinity], "low": -Infinity, "scale":NaN)");
+  EXPECT_TRUE(unread.ok()) << unread.status();
+  ExpectSays(load(R"("initializer_range": NaN)").status(), {"initializer_range", "NaN", "must be a number"});
+}
+
 TEST(LoadCluster, Local) {
   const auto local = LoadCluster("local");
   ASSERT_TRUE(local.ok()) << local.status();
