@@ -119,8 +119,12 @@ absl::StatusOr<ModelSpec> ModelPreset(std::string_view name) {
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     if (preset.kind == "models" && preset.name == name) return ParseModelText(preset.json);
   }
-  return base::NotFound("model", fmt::format("no preset is called \"{}\"{}", base::Printable(name),
-                                             base::DidYouMeanPreset(name, ModelPresetNames())));
+  const std::string near = base::DidYouMeanOfListed(name, ModelPresetNames());
+  return base::NotFound(
+      "model",
+      fmt::format("no preset is called \"{}\"{}", base::Printable(name),
+                  near.empty() ? "; give one that autocfg models lists, or a Hugging Face config.json"
+                               : near + " autocfg models lists all; a Hugging Face config.json also works"));
 }
 
 }  // namespace autocfg

@@ -81,7 +81,15 @@ TEST(IsLike, MatchesEveryPresetToItsDriverName) {
                                                            {"a100-80gb-sxm", "NVIDIA A100-SXM4-80GB"},
                                                            {"h100-sxm", "NVIDIA H100 80GB HBM3"},
                                                            {"h200-sxm", "NVIDIA H200"},
-                                                           {"b200-sxm", "NVIDIA B200"}};
+                                                           {"b200-sxm", "NVIDIA B200"},
+                                                           {"a100-80gb-pcie", "NVIDIA A100 80GB PCIe"},
+                                                           {"h100-pcie", "NVIDIA H100 PCIe"},
+                                                           {"h20", "NVIDIA H20"},
+                                                           {"l40s", "NVIDIA L40S"},
+                                                           {"b300-sxm", "NVIDIA B300 SXM6 AC"},
+                                                           {"gb200", "NVIDIA GB200"},
+                                                           {"gb300", "NVIDIA GB300"},
+                                                           {"mi300x", "AMD Instinct MI300X"}};
   for (const std::string& preset : DevicePresetNames()) {
     const auto name = driver_names.find(preset);
     ASSERT_NE(name, driver_names.end()) << preset << ": add its driver's name";

@@ -32,11 +32,13 @@ TEST(EmbeddedPresets, Sorted) {
 }
 
 TEST(ModelPresets, IncludeAllOfTheContract) {
-  EXPECT_THAT(ModelPresetNames(),
-              IsSupersetOf({"gpt2-124m", "gpt2-1.5b", "megatron-1.7b", "megatron-3.6b", "megatron-7.5b",
-                            "megatron-18b", "megatron-39b", "megatron-76b", "megatron-145b", "megatron-310b",
-                            "megatron-530b", "megatron-1000b", "gpt3-175b", "mt-nlg-530b", "llama2-7b",
-                            "llama2-70b", "llama3-8b", "llama3-70b", "llama3-405b"}));
+  EXPECT_THAT(
+      ModelPresetNames(),
+      IsSupersetOf({"gpt2-124m",     "gpt2-1.5b",      "megatron-1.7b", "megatron-3.6b", "megatron-7.5b",
+                    "megatron-18b",  "megatron-39b",   "megatron-76b",  "megatron-145b", "megatron-310b",
+                    "megatron-530b", "megatron-1000b", "gpt3-175b",     "mt-nlg-530b",   "llama2-7b",
+                    "llama2-70b",    "llama3-8b",      "llama3-70b",    "llama3-405b",   "qwen3-8b",
+                    "mistral-7b",    "gemma3-27b",     "olmo2-7b",      "olmo3-32b"}));
 }
 
 TEST(ModelPresets, ParametersOfReleasedWeights) {
@@ -47,6 +49,31 @@ TEST(ModelPresets, ParametersOfReleasedWeights) {
   EXPECT_EQ(ParameterCount(*ModelPreset("llama3-8b")), 8'030'261'248);
   EXPECT_EQ(ParameterCount(*ModelPreset("llama3-70b")), 70'553'706'496);
   EXPECT_EQ(ParameterCount(*ModelPreset("llama3-405b")), 405'853'388'800);
+}
+
+// The count stands in the file, with the repository whose safetensors metadata says it.
+TEST(ModelPresets, ParametersAsTheirFilesSay) {
+  constexpr std::string_view kBefore = ", which have ";
+  int counts = 0;
+  for (const EmbeddedPreset& preset : EmbeddedPresets()) {
+    const std::size_t at = preset.json.find(kBefore);
+    if (preset.kind != "models" || at == std::string_view::npos) continue;
+    std::string digits;
+    for (std::size_t i = at + kBefore.size(); preset.json[i] != ' '; ++i) {
+      if (preset.json[i] != ',') digits += preset.json[i];
+    }
+    EXPECT_EQ(ParameterCount(*ModelPreset(preset.name)), std::stoll(digits)) << preset.name;
+    ++counts;
+  }
+  EXPECT_GT(counts, 17);
+}
+
+TEST(ModelPresets, UnknownNamesPointToConfigJson) {
+  EXPECT_THAT(std::string(ModelPreset("qwen3-9b").status().message()),
+              testing::AllOf(testing::HasSubstr("did you mean qwen3-"),
+                             testing::HasSubstr("a Hugging Face config.json also works")));
+  EXPECT_THAT(std::string(ModelPreset("novel").status().message()),
+              testing::HasSubstr("give one that autocfg models lists, or a Hugging Face config.json"));
 }
 
 // In billions, as printed: Narayanan et al. 2021, table 1; Brown et al. 2020, table 2.1 (175.0, but 174.6 by
@@ -98,6 +125,7 @@ TEST(DevicePresets, DataSheets) {
     const char* name;
     double gigabytes, bf16, fp16, fp32, memory, nvlink, network;
     std::int64_t multiprocessors;
+    std::int64_t gpus_per_node = 8;
   };
   const std::vector<Sheet> sheets = {
       {"v100-32gb-sxm", 32, 0, 125e12, 15.7e12, 0.9e12, 150e9, 12.5e9, 80},
@@ -106,6 +134,14 @@ TEST(DevicePresets, DataSheets) {
       {"h100-sxm", 80, 989.4e12, 989.4e12, 66.9e12, 3.35e12, 450e9, 50e9, 132},
       {"h200-sxm", 141, 989.4e12, 989.4e12, 66.9e12, 4.8e12, 450e9, 50e9, 132},
       {"b200-sxm", 180, 2.25e15, 2.25e15, 75e12, 8e12, 900e9, 50e9, 148},
+      {"a100-80gb-pcie", 80, 312e12, 312e12, 19.5e12, 1.935e12, 32e9, 12.5e9, 108},
+      {"h100-pcie", 80, 756e12, 756e12, 51.2e12, 2e12, 64e9, 25e9, 114},
+      {"h20", 96, 148e12, 148e12, 44e12, 4e12, 450e9, 50e9, 78},
+      {"l40s", 45, 362.05e12, 362.05e12, 91.6e12, 864e9, 32e9, 12.5e9, 142},  // 48 GB, with ECC's share
+      {"b300-sxm", 270, 2.25e15, 2.25e15, 75e12, 8e12, 900e9, 100e9, 148},
+      {"gb200", 186, 2.5e15, 2.5e15, 80e12, 8e12, 900e9, 50e9, 152, 72},
+      {"gb300", 279, 2.5e15, 2.5e15, 80e12, 8e12, 900e9, 100e9, 152, 72},
+      {"mi300x", 192, 1307.4e12, 1307.4e12, 163.4e12, 5.3e12, 448e9, 50e9, 304},
   };
   EXPECT_EQ(DevicePresetNames().size(), sheets.size());
   for (const Sheet& sheet : sheets) {
@@ -115,8 +151,10 @@ TEST(DevicePresets, DataSheets) {
     const DeviceSpec& device = group.device;
     EXPECT_EQ(device.name, sheet.name);
     EXPECT_EQ(device.kind, DeviceKind::kCuda);
-    // A data sheet's gigabyte is 2^30 bytes here, and the driver reports all but half of one.
-    EXPECT_NEAR(static_cast<double>(device.memory_bytes) / 1073741824, sheet.gigabytes, 1) << sheet.name;
+    // A data sheet's gigabyte is 2^30 bytes here, and the driver reports nearly all of them.
+    EXPECT_NEAR(static_cast<double>(device.memory_bytes) / 1073741824, sheet.gigabytes,
+                0.006 * sheet.gigabytes)
+        << sheet.name;
     EXPECT_EQ(device.flops_per_s_bf16, sheet.bf16) << sheet.name;
     EXPECT_EQ(device.flops_per_s_fp16, sheet.fp16) << sheet.name;
     EXPECT_EQ(device.flops_per_s_fp32, sheet.fp32) << sheet.name;
@@ -124,7 +162,7 @@ TEST(DevicePresets, DataSheets) {
     EXPECT_EQ(device.multiprocessors, sheet.multiprocessors) << sheet.name;
     EXPECT_EQ(group.intra_node_bytes_per_s, sheet.nvlink) << sheet.name;
     EXPECT_EQ(group.inter_node_bytes_per_s, sheet.network) << sheet.name;
-    EXPECT_EQ(group.gpus_per_node, 8);
+    EXPECT_EQ(group.gpus_per_node, sheet.gpus_per_node) << sheet.name;
   }
 }
 
