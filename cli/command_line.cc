@@ -170,6 +170,8 @@ int Parse(int argc, char** argv) {
   AddDelete(app, chosen);
   AddExport(app, chosen);
   AddImport(app, chosen);
+  AddModels(app, chosen);
+  AddClusters(app, chosen);
   AddReport(app, chosen);
   AddDb(app, chosen);
   AddToken(app, chosen);

@@ -32,6 +32,8 @@ void AddCancel(CLI::App& app, Verb& chosen);
 void AddDelete(CLI::App& app, Verb& chosen);
 void AddExport(CLI::App& app, Verb& chosen);
 void AddImport(CLI::App& app, Verb& chosen);
+void AddModels(CLI::App& app, Verb& chosen);
+void AddClusters(CLI::App& app, Verb& chosen);
 void AddReport(CLI::App& app, Verb& chosen);
 void AddDb(CLI::App& app, Verb& chosen);
 // Adds verbs below `db`.

@@ -2,6 +2,9 @@
 // nothing on standard output.
 #include <gtest/gtest.h>
 
+#include "nlohmann/json.hpp"
+#include "search/text/cluster_json.h"
+#include "search/text/model_json.h"
 #include "tests/cli/one_clear_line.h"
 #include "tests/support/missing_path.h"
 
@@ -484,6 +487,26 @@ TEST(GoodInput, VersionAndHelp) {
   const auto unknown = RunAutocfg(home, {"help", "serach"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_NE(unknown.err.find("did you mean search"), std::string::npos) << unknown.err;
+}
+
+TEST(GoodInput, PresetsAreListed) {
+  const ScratchDirectory home;
+  const auto models = RunAutocfg(home, {"models"});
+  EXPECT_EQ(models.exit_code, 0) << models.err;
+  for (const char* word : {"qwen3-8b", "8.19 B", "config.json", "seed_oss"})
+    EXPECT_NE(models.out.find(word), std::string::npos) << word;
+  const auto json = nlohmann::json::parse(RunAutocfg(home, {"models", "--json"}).out);
+  EXPECT_EQ(json["presets"].size(), ModelPresetNames().size());
+  EXPECT_EQ(json["presets"][0]["name"], ModelPresetNames()[0]);
+  EXPECT_GT(json["presets"][0]["parameters"], 0);
+  EXPECT_GT(json["config_types"].size(), 45);
+  const auto clusters = RunAutocfg(home, {"clusters"});
+  EXPECT_EQ(clusters.exit_code, 0) << clusters.err;
+  for (const char* word : {"mi300x", "gb300", "h100-sxm:16x8"})
+    EXPECT_NE(clusters.out.find(word), std::string::npos) << word;
+  EXPECT_EQ(nlohmann::json::parse(RunAutocfg(home, {"clusters", "--json"}).out).size(),
+            DevicePresetNames().size());
+  EXPECT_EQ(RunAutocfg(home, {"models", "llama3-8b"}).exit_code, 2);
 }
 
 TEST(GoodInput, StudiesWithoutADatabase) {

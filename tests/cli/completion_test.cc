@@ -143,9 +143,9 @@ TEST(ManualPages, HaveEveryVerbAndOption) {
 TEST(ManualPages, GroffFindsNoFault) {
   if (!Has("groff")) GTEST_SKIP() << "this machine has no groff";
   for (const char* verb :
-       {"search", "predict", "explain", "calibrate", "size",    "train",      "studies", "pause",
-        "resume", "update",  "delete",  "trials",    "workers", "watch",      "cancel",  "export",
-        "import", "report",  "db",      "token",     "doctor",  "completion", "man",     "version"}) {
+       {"search",   "predict", "explain", "calibrate", "size",   "train",      "studies", "pause",  "resume",
+        "update",   "delete",  "trials",  "workers",   "watch",  "cancel",     "export",  "import", "models",
+        "clusters", "report",  "db",      "token",     "doctor", "completion", "man",     "version"}) {
     EXPECT_EQ(RunOn("groff -man -Tutf8 -z -ww", Printed({"man", verb})), "") << verb;
   }
   EXPECT_EQ(RunOn("groff -man -Tutf8 -z -ww", Printed({"man"})), "");

@@ -122,7 +122,9 @@ TEST_F(LineWidthTest, MeasuredSearchesAndTheirLists) {
         {"explain", "--study", "1/trials/1", "--db", database_},
         {"train", "--input", best, "--steps", "2"},
         {"db", "backup", "--db", database_, "--output", home_ / "b.db"},
-        {"doctor", "--db", database_}})
+        {"doctor", "--db", database_},
+        {"models"},
+        {"clusters"}})
     ExpectFits(args);
 }
 
