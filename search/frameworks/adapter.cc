@@ -7,8 +7,8 @@
 namespace autocfg {
 
 std::span<const FrameworkAdapter* const> FrameworkAdapters() {
-  static constexpr const FrameworkAdapter* kAdapters[] = {&kMegatronAdapter, &kNemoAdapter,
-                                                          &kDeepSpeedAdapter, &kTorchtitanAdapter};
+  static constexpr const FrameworkAdapter* kAdapters[] = {
+      &kMegatronAdapter, &kNemoAdapter, &kDeepSpeedAdapter, &kTorchtitanAdapter, &kNanotronAdapter};
   return kAdapters;
 }
 

@@ -19,7 +19,10 @@ namespace autocfg {
 enum class SettingsForm { kFlags, kYaml, kJson, kToml };
 
 struct FrameworkAdapter {
-  ExportTarget target;                  // the file, with its writer
+  ExportTarget target;  // the file, with its writer
+  // Whether it is a target of exports. If not, the writer writes the settings that the plan decides alone,
+  // from which the lines to change follow.
+  bool exported = true;
   std::span<const LegalityRule> rules;  // as of FrameworkRules
 
   // How the file is read.
@@ -34,7 +37,7 @@ struct FrameworkAdapter {
   bool (*recognizes)(std::string_view text);  // whether the text is such a file, if it is JSON as the form is
 
   // How the file is changed for another plan.
-  std::string_view global_batch;  // the setting that says it
+  std::string_view global_batch = {};  // the setting that says it; empty: others make it up
   // Rows of settings that say the same in other ways, or that belong together: where one of a row changes,
   // those that the new plan does not need go.
   std::span<const std::span<const std::string_view>> spellings = {};
@@ -51,6 +54,7 @@ extern const FrameworkAdapter kMegatronAdapter;
 extern const FrameworkAdapter kNemoAdapter;
 extern const FrameworkAdapter kDeepSpeedAdapter;
 extern const FrameworkAdapter kTorchtitanAdapter;
+extern const FrameworkAdapter kNanotronAdapter;
 
 // In the order of the documentation.
 std::span<const FrameworkAdapter* const> FrameworkAdapters();

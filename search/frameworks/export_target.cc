@@ -17,7 +17,9 @@ namespace autocfg {
 std::span<const ExportTarget> ExportTargets() {
   static const std::vector<ExportTarget> targets = [] {
     std::vector<ExportTarget> all;
-    for (const FrameworkAdapter* adapter : FrameworkAdapters()) all.push_back(adapter->target);
+    for (const FrameworkAdapter* adapter : FrameworkAdapters()) {
+      if (adapter->exported) all.push_back(adapter->target);
+    }
     all.push_back({"autocfg", "JSON that train --input and predict --input take", "best.json", "",
                    [](const ExportedRun&, Refusals&) {}, &WriteOwnForm});
     return all;

@@ -63,7 +63,6 @@ std::vector<std::string> FrameworkNames() {
 std::string_view OtherFormOf(std::string_view text) {
   // Words that a file of the program has, and none of a framework.
   static constexpr std::pair<std::string_view, std::array<std::string_view, 2>> kForms[] = {
-      {"nanotron", {"model_config:", "parallelism:"}},
       {"gpt-neox", {"pipe_parallel_size\"", "num_layers\""}},
       {"gpt-neox", {"pipe-parallel-size\"", "num-layers\""}},
       {"MaxText", {"base_emb_dim:", "base_num_decoder_layers:"}},

@@ -314,7 +314,7 @@ TEST_F(ImportVerb, RefusesInOneLine) {
   std::ofstream(home_ / "large.sh") << std::string(20u << 20, 'a');
   std::ofstream(home_ / "none.txt") << "hello\n";
   std::ofstream(home_ / "small.args") << "--micro-batch-size 1\n";
-  std::ofstream(home_ / "nano.yaml") << "model: {model_config: {hidden_size: 64}}\nparallelism: {dp: 8}\n";
+  std::ofstream(home_ / "tune.yaml") << "finetuning_type: full\nmodel_name_or_path: a/b\n";
   struct Case {
     std::vector<std::string> words;
     std::string says;
@@ -324,8 +324,8 @@ TEST_F(ImportVerb, RefusesInOneLine) {
            Case{{home_ / "no-such-file"}, "no-such-file"},
            Case{{home_ / "none.txt"}, "none.txt: its form is that of no framework; name it with --from"},
            Case{{home_ / "small.args", "other.args"}, "'other.args' is not an option; give one file"},
-           Case{{home_ / "nano.yaml"},
-                "nano.yaml: this is a nanotron file, which cannot be read; give model"},
+           Case{{home_ / "tune.yaml"},
+                "tune.yaml: this is a LLaMA-Factory file, which cannot be read; give model"},
            Case{{home_ / "none.txt", "--from", "megatron"}, "none.txt: no command of it starts"},
            Case{{FileOf("arrays.txt"), "--from", "jax"},
                 "--from: unknown framework 'jax'; expected megatron"},

@@ -69,7 +69,8 @@ constexpr FrameworkAdapter kNemoAdapter = {
     .form = SettingsForm::kYaml,
     .recognizes =
         [](std::string_view text) {
-          return HasLineThatBegins(text, "model:") &&
+          // A file of nanotron has a section of this name.
+          return HasLineThatBegins(text, "model:") && !HasLineThatBegins(text, "parallelism:") &&
                  text.find(LastPart(kNemoNames.micro_batch)) != text.npos;
         },
     .global_batch = kNemoNames.global_batch,

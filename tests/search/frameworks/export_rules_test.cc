@@ -300,7 +300,7 @@ TEST_P(ExportRules, AcceptEveryFile) {
   EXPECT_GE(files, 100) << "too few plans can be exported for the test to show much";
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, ExportRules, testing::ValuesIn(FrameworkNames()),
+INSTANTIATE_TEST_SUITE_P(Each, ExportRules, testing::ValuesIn(test::ExportedFrameworks()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -94,11 +94,6 @@ TEST(PersonsFiles, FilesThatAScriptNames) {
 }
 
 TEST(PersonsFiles, FilesOfOtherProgramsAreNamed) {
-  const std::string nanotron =
-      "general: {project: a}\nmodel:\n  model_config: {hidden_size: 2048}\nparallelism: {dp: 8, tp: 1}\n"
-      "tokens: {micro_batch_size: 4}\n";
-  EXPECT_EQ(OtherFormOf(nanotron), "nanotron");
-  EXPECT_EQ(FrameworkOf(nanotron), "");
   EXPECT_EQ(OtherFormOf("{\n  \"pipe_parallel_size\": 1,\n  \"num_layers\": 12,\n"
                         "  \"train_micro_batch_size_per_gpu\": 4\n}\n"),
             "gpt-neox");

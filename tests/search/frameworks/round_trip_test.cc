@@ -293,7 +293,7 @@ TEST(RoundTripNames, AnotherShapeIsUnnamed) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, RoundTrip, testing::ValuesIn(FrameworkNames()),
+INSTANTIATE_TEST_SUITE_P(Each, RoundTrip, testing::ValuesIn(test::ExportedFrameworks()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "search/frameworks/deepspeed/deepspeed.h"
 #include "search/frameworks/megatron/megatron.h"
+#include "search/frameworks/nanotron/nanotron.h"
 #include "search/frameworks/torchtitan/torchtitan.h"
 
 namespace autocfg {
@@ -35,6 +36,14 @@ inline std::string SmallFile(std::string_view framework, const std::string& name
   if (framework == kTorchtitan) {
     return absl::StrCat("[model]\nname = \"llama3\"\nflavor = \"8B\"\n[", table, "]\n", key, " = ",
                         value.dump(), "\n");
+  }
+  if (framework == kNanotron) {
+    const std::string run =
+        "parallelism:\n  dp: 8\n  pp: 1\n  pp_engine: 1f1b\n  tp: 1\n"
+        "tokens:\n  micro_batch_size: 1\n  sequence_length: 128\n";
+    if (table == "model.model_config")
+      return absl::StrCat(run, "model:\n  model_config:\n    ", key, ": ", text, "\n");
+    return absl::StrCat(run, table, ":\n  ", key, ": ", text, "\n");
   }
   const std::string model =
       "model:\n  num_layers: 4\n  hidden_size: 256\n  num_attention_heads: 8\n  encoder_seq_length: 128\n"

@@ -10,12 +10,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "search/frameworks/export_target.h"
 #include "tests/support/build_paths.h"
 
 namespace autocfg::test {
 
 // Options in the order of the file: a name ("--bf16", "training.seq_len") and its value as text.
 using Options = std::vector<std::pair<std::string, std::string>>;
+
+// The frameworks whose files are written.
+inline std::vector<std::string> ExportedFrameworks() {
+  std::vector<std::string> names;
+  for (const ExportTarget& target : ExportTargets()) {
+    if (!target.version.empty()) names.emplace_back(target.name);
+  }
+  return names;
+}
 
 inline nlohmann::json RulesOf(const std::string& target) {
   std::ifstream file(SourcePath("tests/search/frameworks/rules/" + target + ".json"));
