@@ -21,8 +21,10 @@
 namespace autocfg::cli {
 namespace {
 
+constexpr std::string_view kLog = "log";
+
 absl::Status CheckFrom(const std::string& from) {
-  const std::vector<std::string> names = FrameworkNames();
+  const std::vector<std::string> names = SourceNames();
   if (from.empty() || std::find(names.begin(), names.end(), from) != names.end()) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format("--from: unknown framework '{}'; expected {}",
                                                 base::Printable(from), base::ChoiceText(names)));
@@ -124,11 +126,23 @@ absl::StatusOr<Source> LoadSource(const std::string& file, const std::string& fr
   if (source.framework.empty() && script) {
     AUTOCFG_RETURN_IF_ERROR(FollowScript(file, from, launch, source));
   }
-  if (!from.empty()) source.framework = from;
+  if (from == kLog && !IsLogOfSettings(source.text)) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: no line of it begins a list of arguments; give a log from the start of a run, or "
+                    "leave --from out",
+                    base::Printable(source.name)));
+  }
+  if (!from.empty() && from != kLog) source.framework = from;
   return source;
 }
 
 }  // namespace
+
+std::vector<std::string> SourceNames() {
+  std::vector<std::string> names = FrameworkNames();
+  names.emplace_back(kLog);
+  return names;
+}
 
 absl::StatusOr<bool> IsFrameworkInput(const std::string& file, const std::string& from) {
   AUTOCFG_RETURN_IF_ERROR(CheckFrom(from));
@@ -156,7 +170,7 @@ absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args
   if (framework.empty()) {
     return absl::InvalidArgumentError(
         fmt::format("{}: its form is that of no framework; name it with --from {}", base::Printable(name),
-                    base::ChoiceText(FrameworkNames())));
+                    base::ChoiceText(SourceNames())));
   }
   auto said = ParseSaidOptions(args.plan);
   if (!said.ok()) return Where("--plan", said.status());
@@ -210,7 +224,7 @@ BestPlan QuestionOf(const FrameworkRun& run) {
 void AddFrameworkOptions(CLI::App* verb, InputArgs& args) {
   verb->add_option("--from", args.from,
                    fmt::format("the framework of --input: {}; by default as its form says",
-                               base::ChoiceText(FrameworkNames())));
+                               base::ChoiceText(SourceNames())));
   verb->add_option("--vocab", args.vocab,
                    "tokens of the vocabulary, if the framework's file of --input does not say them");
 }

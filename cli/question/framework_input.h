@@ -25,6 +25,9 @@ struct FrameworkInput {
   ReadingOptions options;  // with which it was read
 };
 
+// Returns what --from takes: the frameworks, and "log" for a log of any of them.
+std::vector<std::string> SourceNames();
+
 // Reads the file. Without `from`, its form says the framework. Errors name an option, or file and line.
 absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args);
 

@@ -149,7 +149,7 @@ void AddImport(CLI::App& app, Verb& chosen) {
   verb->add_option("FILE", args->input.file,
                    "the file: flags or a bash script, YAML, JSON or TOML; nothing of it is run");
   verb->add_option("--from", args->input.from,
-                   base::ChoiceText(FrameworkNames()) + "; by default as the file's form says");
+                   base::ChoiceText(SourceNames()) + "; by default as the file's form says");
   verb->add_option("--cluster", args->input.cluster,
                    "predict the plan there, and look for a faster one: a preset with its size, such as "
                    "h100-sxm:64x8, or a file");

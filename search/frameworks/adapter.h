@@ -34,6 +34,8 @@ struct FrameworkAdapter {
   std::span<const std::string_view> markers = {};  // of flags: options by which a command trains
   // Takes what is said at launch into the settings, for JSON and TOML.
   void (*take_launch)(const std::vector<LaunchWord>& words, SettingsText& settings) = &AddOverrides;
+  // Makes options of the settings that the framework prints into its log; null: it prints none.
+  void (*take_log)(SettingsText& settings) = nullptr;
   bool (*recognizes)(std::string_view text);  // whether the text is such a file, if it is JSON as the form is
 
   // How the file is changed for another plan.

@@ -355,6 +355,10 @@ ReadingOptions StillSaid(ReadingOptions options, const ParallelPlan& before, con
 absl::StatusOr<ChangedFile> ChangePlan(const FrameworkRun& run, const ParallelPlan& plan,
                                        const ReadingOptions& options) {
   const FrameworkAdapter& adapter = *FindFrameworkAdapter(run.framework);
+  if (run.settings.is_log) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{} is a log, which changes nothing; write a new file with autocfg export", run.settings.file));
+  }
   ExportedRun exported;
   exported.model = run.model;
   exported.workload = run.workload;

@@ -20,6 +20,13 @@ namespace {
 
 absl::StatusOr<SettingsText> SettingsOf(const FrameworkAdapter& adapter, std::string_view file,
                                         std::string_view text, const LaunchWords& launch) {
+  if (adapter.take_log != nullptr && IsLogOfSettings(text)) {
+    auto settings = ReadLogSettings(file, text);
+    if (!settings.ok()) return settings;
+    adapter.take_log(*settings);
+    AddFlags(launch.arguments, *settings);
+    return settings;
+  }
   if (adapter.form == SettingsForm::kFlags) return ReadFlagSettings(file, text, adapter.markers, launch);
   if (adapter.form == SettingsForm::kYaml) return ReadYamlSettings(file, text, launch);
   auto settings =

@@ -57,6 +57,9 @@ inline constexpr std::string_view kFp4Recipe = "--fp4-recipe";
 // Its recipes, and the precisions that they are.
 inline constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kFp8Recipes = {
     {{"delayed", "fp8"}, {"tensorwise", "fp8"}, {"blockwise", "fp8_block"}, {"mxfp8", "mxfp8"}}};
+// Of logs alone.
+inline constexpr std::string_view kWorldSize = "--world-size";
+inline constexpr std::string_view kFromBridge = "--megatron-bridge";
 inline constexpr std::string_view kGroupedQueries = "--group-query-attention";
 inline constexpr std::string_view kSwiGlu = "--swiglu";
 inline constexpr std::string_view kRopeScaling = "--use-rope-scaling";
@@ -119,6 +122,8 @@ inline constexpr std::string_view kBeyondMlp = "the norm and the second projecti
 void CheckMegatron(const ExportedRun& run, Refusals& refuse);
 ExportedFile WriteMegatron(const ExportedRun& run);
 void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& run);
+// Makes options of the arguments that it, or Megatron-Bridge, prints.
+void TakeMegatronLog(SettingsText& log);
 // Sets the stages. Needs the layers and pp.
 void ReadMegatronStages(SettingReader& read, RunDraft& run);
 

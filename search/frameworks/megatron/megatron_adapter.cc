@@ -143,10 +143,12 @@ constexpr FrameworkAdapter kMegatronAdapter = {
     .unmodelled = kMegatronUnmodelled,
     .form = SettingsForm::kFlags,
     .markers = kMegatronMarkers,
+    .take_log = &TakeMegatronLog,
     .recognizes =
         [](std::string_view text) {
-          return std::ranges::any_of(kMegatronMarkers,
-                                     [&](std::string_view marker) { return text.find(marker) != text.npos; });
+          return IsLogOfSettings(text) || std::ranges::any_of(kMegatronMarkers, [&](std::string_view marker) {
+                   return text.find(marker) != text.npos;
+                 });
         },
     .global_batch = kMegatronNames.global_batch,
     .spellings = kMegatronSpellings,

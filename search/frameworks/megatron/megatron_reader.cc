@@ -335,7 +335,16 @@ void ReadModel(const ReadingOptions& options, SettingReader& read, RunDraft& run
 void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
   if (!options.model)
     read.RefuseIfOn("--use-checkpoint-args", "the model stands in a checkpoint; give --model");
-  ReadRanks({.nodes = kLaunchNodes, .ranks_of_node = kLaunchRanks}, options, read, run);
+  if (read.Flag(megatron::kFromBridge) && !options.model) {
+    read.Fail(*read.Find(megatron::kFromBridge),
+              "prints neither positions nor vocabulary of its model; give --model");
+    return;
+  }
+  if (read.Has(megatron::kWorldSize)) {
+    run.ranks = read.Whole(megatron::kWorldSize, 1);
+  } else {
+    ReadRanks({.nodes = kLaunchNodes, .ranks_of_node = kLaunchRanks}, options, read, run);
+  }
   run.workload.seq_len = options.seq_len > 0 ? options.seq_len : read.Required(kMegatronNames.seq_len);
   if (options.model) {
     run.model = *options.model;

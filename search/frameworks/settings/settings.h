@@ -58,6 +58,7 @@ struct SettingsText {
   std::size_t end = kNowhere;      // of the framework's file in the text; kNowhere: it is the whole text
   std::vector<Setting> settings;   // in the order of the file; the last of a name counts
   bool flags_are_present = false;  // a flag has no value: it is on if it is there
+  bool is_log = false;             // a program printed the settings: no line of the text changes them
   std::vector<std::string> notes = {};
 
   // Returns the number of the line, from 1 on; "train.sh:12", "train.sh as launched" of kNowhere.

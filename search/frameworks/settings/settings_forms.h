@@ -31,6 +31,11 @@ absl::StatusOr<SettingsText> ReadYamlSettings(std::string_view file, std::string
 absl::StatusOr<SettingsText> ReadTomlSettings(std::string_view file, std::string_view text);
 absl::StatusOr<SettingsText> ReadJsonSettings(std::string_view file, std::string_view text);
 
+// Settings that a program printed into its log, by the names and in the values that it prints.
+absl::StatusOr<SettingsText> ReadLogSettings(std::string_view file, std::string_view text);
+// Returns whether the text is such a log.
+bool IsLogOfSettings(std::string_view text);
+
 // Puts in the values that interpolations of OmegaConf stand for, in which files of NeMo are written: ${a.b},
 // ${.b}, and the resolvers that NeMo and its launcher register, such as ${multiply:4, ${.hidden_size}}. What
 // else stands in ${...} cannot be known, nor can ???, a value that is said at launch.
