@@ -12,9 +12,9 @@
 
 #include "fmt/format.h"
 #include "search/blocks/layer.h"
-#include "search/cost/engine_stages.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
+#include "search/plan/weighted_stages.h"
 
 namespace autocfg {
 namespace {
@@ -357,7 +357,7 @@ StageOptions BalancedStages(CostModel& costs, const ParallelPlan& plan) {
   }
   StageOptions balanced = plan.stage();
   if (costs.cluster().engine.splits_by_weight) {
-    balanced.split_layers = StagesByWeight(costs.model(), plan);
+    balanced.split_layers = WithALayerEach(StagesByWeight(costs.model(), stages));
     if (AllEqual(balanced.split_layers)) balanced.split_layers.clear();
   } else if (const BlockCosts& parts = costs.BlocksOf(plan); parts.kinds) {
     StageBalancer(costs.model(), plan, parts, costs.host_op_s()).Balance(balanced.split_layers);

@@ -10,7 +10,7 @@
 namespace autocfg {
 
 // Returns the plan with split=auto resolved; any other plan unchanged. An engine that makes its
-// stages itself has no even ones: of either split=even or auto it takes its own (engine_stages.h). For all
+// stages itself has no even ones: of either split=even or auto it takes its own (weighted_stages.h). For all
 // others:
 //
 // In a model whose layers are of one kind, a split is mainly the number of layers of each pipeline rank. The

@@ -30,10 +30,6 @@ inline constexpr std::string_view kMicrobatches = "tokens.batch_accumulation_per
 inline constexpr std::string_view kSeqLen = "tokens.sequence_length";
 }  // namespace nanotron
 
-// Returns the layers of each stage: nanotron gives a stage blocks until its share of the products of all
-// layers and of the output layer is exceeded (nanotron/models/base.py, build_model). A stage may have none.
-std::vector<std::int64_t> NanotronStages(const ModelSpec& model, std::int64_t stages);
-
 // The settings that the plan decides. Source: nanotron/config at 2411b022a75f.
 ExportedFile WriteNanotronPlan(const ExportedRun& run);
 void ReadNanotron(const ReadingOptions& options, SettingReader& read, RunDraft& run);

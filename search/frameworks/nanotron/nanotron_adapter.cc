@@ -1,19 +1,15 @@
-#include <algorithm>
-
 #include "search/frameworks/adapter.h"
 #include "search/frameworks/nanotron/nanotron.h"
 #include "search/frameworks/plan_rules.h"
+#include "search/plan/weighted_stages.h"
 
 namespace autocfg {
 namespace {
 
-// Whether the stages are other ones than nanotron makes. Those of split=auto count as other ones.
+// Whether the stages are other ones than nanotron makes: no split but a list says any (ResolveSplit).
 bool HasOtherStages(const PlanCase& c) {
-  if (!SplitsDepth(c.plan)) return false;
-  const std::vector<std::int64_t> own = NanotronStages(c.model, c.plan.pp);
-  if (c.plan.split == SplitMode::kExplicit) return c.plan.split_layers != own;
-  return c.plan.split == SplitMode::kAuto ||
-         std::ranges::any_of(own, [&](std::int64_t layers) { return layers != own.front(); });
+  return SplitsDepth(c.plan) && c.plan.split == SplitMode::kExplicit &&
+         c.plan.split_layers != WithALayerEach(StagesByWeight(c.model, c.plan.pp));
 }
 
 constexpr LegalityRule kNanotronRules[] = {

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/frameworks/nanotron/nanotron.h"
+#include "search/plan/weighted_stages.h"
 
 namespace autocfg {
 namespace {
@@ -99,7 +100,7 @@ void ReadNanotronSchedule(SettingReader& read, RunDraft& run) {
   }
   if (plan.pp == 1 || !read.ok()) return;
   plan.schedule = schedule == "afab" ? Schedule::kGPipe : Schedule::kOneFOneB;
-  std::vector<std::int64_t> stages = NanotronStages(run.model, plan.pp);
+  std::vector<std::int64_t> stages = StagesByWeight(run.model, plan.pp);
   if (std::ranges::find(stages, 0) != stages.end()) {
     read.Fail(
         *read.Find(nanotron::kAxisSettings[1].setting),
@@ -124,24 +125,10 @@ void ReadTensorMode(SettingReader& read, ParallelPlan& plan) {
   }
   constexpr std::string_view kGathersAgain = "parallelism.tp_recompute_allgather";
   if (!read.Flag(kGathersAgain, true) && plan.sequence_parallel)
-    read.NoteOf(*read.Find(kGathersAgain), "is left out: the gathered inputs that it keeps are not counted");
+    read.NoteOf(*read.Find(kGathersAgain), "is left out: of the two gathered inputs of a layer that it keeps, one is counted");
 }
 
 }  // namespace
-
-std::vector<std::int64_t> NanotronStages(const ModelSpec& model, std::int64_t stages) {
-  const auto hidden = static_cast<double>(model.hidden);
-  const double layer = 4 * hidden * hidden + 3 * static_cast<double>(model.ffn_hidden) * hidden;
-  const double all = layer * static_cast<double>(model.layers) + static_cast<double>(model.vocab) * hidden;
-  std::vector<std::int64_t> layers(static_cast<std::size_t>(std::max<std::int64_t>(stages, 1)), 0);
-  std::size_t stage = 0;
-  for (std::int64_t i = 0; i < model.layers; ++i) {
-    ++layers[stage];
-    const double share = static_cast<double>(stage + 1) / static_cast<double>(layers.size());
-    if (layer * static_cast<double>(i + 1) > all * share && stage + 1 < layers.size()) ++stage;
-  }
-  return layers;
-}
 
 void ReadNanotron(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
   ParallelPlan& plan = run.plan;

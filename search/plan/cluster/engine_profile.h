@@ -42,7 +42,7 @@ struct EngineProfile {
   // Its plans have these options on where they act.
   bool overlaps_gradients = false;
   bool overlaps_parameters = false;
-  // Its stages are what it makes of the model, by the weights of products (StagesByWeight).
+  // Its stages are what it makes of the model, by the weights of products (weighted_stages.h).
   bool splits_by_weight = false;
   double step_s = 0;  // once a step, beside all ops
   // Its memory. Of each parameter whose gradient a rank accumulates, with bf16 and with fp16: ours are fp32.

@@ -9,10 +9,10 @@
 
 #include "gtest/gtest.h"
 #include "search/blocks/layer.h"
-#include "search/cost/engine_stages.h"
 #include "search/cost/kinds_of_layers.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
+#include "search/plan/weighted_stages.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/search/cost/synthetic_device.h"
 
@@ -181,7 +181,7 @@ TEST(ResolveSplit, NoSplitOfKindsHasALargerStage) {
 TEST(StagesByWeight, CountTheOutputLayer) {
   const ModelSpec model{
       .layers = 16, .hidden = 2048, .heads = 32, .head_dim = 64, .ffn_hidden = 8192, .vocab = 131072};
-  const auto stages = [&](std::int64_t pp) { return StagesByWeight(model, Auto(pp)); };
+  const auto stages = [&](std::int64_t pp) { return WithALayerEach(StagesByWeight(model, pp)); };
   using Layers = std::vector<std::int64_t>;
   EXPECT_EQ(stages(1), (Layers{16}));
   EXPECT_EQ(stages(2), (Layers{10, 6}));
@@ -197,7 +197,7 @@ TEST(ResolveSplit, AnEngineThatMakesItsStages) {
   cluster.engine.splits_by_weight = true;
   CostModel costs({model, Fp32(8, 16), cluster}, std::make_shared<const DeviceTimes>());
   ParallelPlan plan = Auto(4);
-  const std::vector<std::int64_t> own = StagesByWeight(model, plan);
+  const std::vector<std::int64_t> own = WithALayerEach(StagesByWeight(model, plan.pp));
   for (const SplitMode split : {SplitMode::kEven, SplitMode::kAuto}) {
     plan.split = split;
     EXPECT_EQ(ResolveSplit(costs, plan).split_layers, own);

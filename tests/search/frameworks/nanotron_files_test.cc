@@ -10,6 +10,7 @@
 #include "search/frameworks/export_target.h"
 #include "search/frameworks/framework_file.h"
 #include "search/frameworks/nanotron/nanotron.h"
+#include "search/plan/weighted_stages.h"
 #include "search/plan/plan_text.h"
 #include "search/plan/states/precision.h"
 #include "tests/search/frameworks/persons_files.h"
@@ -47,12 +48,14 @@ TEST(NanotronFiles, BalanceTheirStages) {
   ModelSpec model;
   model.layers = 24;
   model.hidden = 2048;
+  model.heads = 16;
+  model.head_dim = 128;
   model.ffn_hidden = 8192;
   model.vocab = 128256;
-  EXPECT_THAT(NanotronStages(model, 1), ElementsAre(24));
-  EXPECT_THAT(NanotronStages(model, 2), ElementsAre(14, 10));
+  EXPECT_THAT(StagesByWeight(model, 1), ElementsAre(24));
+  EXPECT_THAT(StagesByWeight(model, 2), ElementsAre(14, 10));
   model.vocab = 1;
-  EXPECT_THAT(NanotronStages(model, 2), ElementsAre(13, 11));
+  EXPECT_THAT(StagesByWeight(model, 2), ElementsAre(13, 11));
   const auto run = ReadChangedNanotron("pp: 1\n", "pp: 2\n");
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(run->ranks, 32);
