@@ -271,7 +271,7 @@ absl::StatusOr<ModelSpec> ImportHuggingFace(const Json& json, std::vector<std::s
   const auto type = json.find("model_type");
   if (type == json.end())
     return ConfigContradiction(
-        fmt::format("model_type is missing; give {}", base::ChoiceText(FamilyTypes())));
+        "model_type is missing; give one that autocfg models lists, such as gpt2 or llama");
   if (!type->is_string())
     return ConfigContradiction(fmt::format("model_type is {}; it must be a string, such as gpt2 or llama",
                                            base::Printable(type->dump())));
@@ -279,7 +279,8 @@ absl::StatusOr<ModelSpec> ImportHuggingFace(const Json& json, std::vector<std::s
   if (family == nullptr) {
     return ConfigNotYet(
         "model_type", *type,
-        fmt::format("use {}, or describe the model in a file of our own", base::ChoiceText(FamilyTypes())));
+        fmt::format("use one that autocfg models lists, or describe the model in a file of our own{}",
+                    base::DidYouMeanOfListed(type->get_ref<const std::string&>(), FamilyTypes())));
   }
   AUTOCFG_ASSIGN_OR_RETURN(const TextPart text, TextPartOf(json, *family));
   ConfigReader reader(*text.json);

@@ -173,9 +173,9 @@ TEST(HuggingFace, NotSupportedYet) {
     EXPECT_EQ(model.status().code(), absl::StatusCode::kUnimplemented) << field << ": " << model.status();
     return std::string(model.status().message());
   };
-  EXPECT_THAT(
-      refusal(kGpt2, "model_type", "novel"),
-      AllOf(HasSubstr("model_type = \"novel\" is not supported yet"), HasSubstr("use gpt2, gpt_neo, gptj,")));
+  EXPECT_THAT(refusal(kGpt2, "model_type", "qwen4"),
+              AllOf(HasSubstr("model_type = \"qwen4\" is not supported yet"),
+                    HasSubstr("use one that autocfg models lists"), HasSubstr("did you mean qwen")));
   EXPECT_THAT(refusal(kGpt2, "activation_function", "silu"),
               HasSubstr("activation_function = \"silu\" is not supported yet"));
   EXPECT_THAT(refusal(kGpt2, "scale_attn_by_inverse_layer_idx", true),
@@ -300,7 +300,7 @@ TEST(HuggingFace, DetectsFilesWithoutAType) {
     json.erase("model_type");
     EXPECT_TRUE(IsHuggingFaceConfig(json));
     EXPECT_THAT(std::string(ImportHuggingFace(json).status().message()),
-                HasSubstr("model_type is missing; give gpt2, gpt_neo, gptj,"));
+                HasSubstr("model_type is missing; give one that autocfg models lists"));
   }
   EXPECT_FALSE(IsHuggingFaceConfig(Json{{"layers", 2}, {"hidden", 64}}));
 }
