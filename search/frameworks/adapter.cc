@@ -8,7 +8,8 @@ namespace autocfg {
 
 std::span<const FrameworkAdapter* const> FrameworkAdapters() {
   static constexpr const FrameworkAdapter* kAdapters[] = {
-      &kMegatronAdapter, &kNemoAdapter, &kDeepSpeedAdapter, &kTorchtitanAdapter, &kNanotronAdapter};
+      &kMegatronAdapter, &kNemoAdapter,    &kDeepSpeedAdapter,  &kTorchtitanAdapter,
+      &kNanotronAdapter, &kGptNeoxAdapter, &kAccelerateAdapter, &kMaxTextAdapter};
   return kAdapters;
 }
 

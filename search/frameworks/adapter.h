@@ -31,6 +31,9 @@ struct FrameworkAdapter {
   std::span<const HarmlessSetting> harmless;
   std::span<const UnmodelledSetting> unmodelled = {};
   SettingsForm form;
+  bool may_have_braces = false;  // YAML may be one object in braces, with commas
+  // Gives settings the names that the readers ask for; null: the file has them.
+  void (*normalize)(SettingsText& settings) = nullptr;
   std::span<const std::string_view> markers = {};  // of flags: options by which a command trains
   // Takes what is said at launch into the settings, for JSON and TOML.
   void (*take_launch)(const std::vector<LaunchWord>& words, SettingsText& settings) = &AddOverrides;
@@ -57,6 +60,9 @@ extern const FrameworkAdapter kNemoAdapter;
 extern const FrameworkAdapter kDeepSpeedAdapter;
 extern const FrameworkAdapter kTorchtitanAdapter;
 extern const FrameworkAdapter kNanotronAdapter;
+extern const FrameworkAdapter kGptNeoxAdapter;
+extern const FrameworkAdapter kAccelerateAdapter;
+extern const FrameworkAdapter kMaxTextAdapter;
 
 // In the order of the documentation.
 std::span<const FrameworkAdapter* const> FrameworkAdapters();

@@ -41,6 +41,14 @@ const Setting* LastOf(const SettingsText& settings, std::string_view name) {
   return found == settings.settings.rend() ? nullptr : &*found;
 }
 
+// Whether the text is one object in braces, behind comments.
+bool IsInBraces(std::string_view text) {
+  std::size_t at = text.find_first_not_of(" \t\r\n");
+  while (at != std::string_view::npos && text[at] == '#')
+    at = text.find_first_not_of(" \t\r\n", LineEnd(text, at));
+  return at != std::string_view::npos && text[at] == '{';
+}
+
 class PlanEditor {
  public:
   // Refers to all of them.
@@ -49,7 +57,7 @@ class PlanEditor {
       : adapter_(adapter),
         theirs_(theirs),
         flags_(adapter.form == SettingsForm::kFlags),
-        json_(adapter.form == SettingsForm::kJson),
+        json_(adapter.form == SettingsForm::kJson || (adapter.may_have_braces && IsInBraces(theirs.text))),
         toml_(adapter.form == SettingsForm::kToml),
         now_(now),
         then_(then) {}
@@ -191,7 +199,7 @@ class PlanEditor {
     if (toml_ && text.substr(after.at, end - after.at).ends_with('['))
       end = std::min(text.find("\n]", after.at), text.size() - 2) + 2;
     std::string lines(text.substr(after.at, end - after.at));
-    if (json_ && lines.ends_with(',')) lines.pop_back();
+    if (!flags_ && !toml_ && lines.ends_with(',')) lines.pop_back();
     return lines;
   }
 
@@ -403,9 +411,9 @@ absl::StatusOr<ChangedFile> ChangePlan(const FrameworkRun& run, const ParallelPl
     }
     return changed;
   }
-  return absl::FailedPreconditionError(fmt::format(
-      "no change of single lines of {} makes it say this plan; write a new file with autocfg export",
-      run.settings.file));
+  return absl::FailedPreconditionError(
+      fmt::format("no change of single lines of {} makes it say this plan{}", run.settings.file,
+                  adapter.exported ? "; write a new file with autocfg export" : ""));
 }
 
 }  // namespace autocfg

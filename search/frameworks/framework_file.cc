@@ -28,10 +28,12 @@ absl::StatusOr<SettingsText> SettingsOf(const FrameworkAdapter& adapter, std::st
     return settings;
   }
   if (adapter.form == SettingsForm::kFlags) return ReadFlagSettings(file, text, adapter.markers, launch);
-  if (adapter.form == SettingsForm::kYaml) return ReadYamlSettings(file, text, launch);
-  auto settings =
-      adapter.form == SettingsForm::kJson ? ReadJsonSettings(file, text) : ReadTomlSettings(file, text);
-  if (settings.ok()) adapter.take_launch(launch.arguments, *settings);
+  auto settings = adapter.form == SettingsForm::kYaml   ? ReadYamlSettings(file, text, launch)
+                  : adapter.form == SettingsForm::kJson ? ReadJsonSettings(file, text)
+                                                        : ReadTomlSettings(file, text);
+  if (!settings.ok()) return settings;
+  if (adapter.form != SettingsForm::kYaml) adapter.take_launch(launch.arguments, *settings);
+  if (adapter.normalize != nullptr) adapter.normalize(*settings);
   return settings;
 }
 
@@ -70,10 +72,6 @@ std::vector<std::string> FrameworkNames() {
 std::string_view OtherFormOf(std::string_view text) {
   // Words that a file of the program has, and none of a framework.
   static constexpr std::pair<std::string_view, std::array<std::string_view, 2>> kForms[] = {
-      {"gpt-neox", {"pipe_parallel_size\"", "num_layers\""}},
-      {"gpt-neox", {"pipe-parallel-size\"", "num-layers\""}},
-      {"MaxText", {"base_emb_dim:", "base_num_decoder_layers:"}},
-      {"Hugging Face Accelerate", {"compute_environment:", "distributed_type:"}},
       {"LLaMA-Factory", {"finetuning_type:", "model_name_or_path:"}},
   };
   for (const auto& [program, words] : kForms) {
@@ -92,8 +90,8 @@ std::string_view FrameworkOf(std::string_view text) {
   if (!OtherFormOf(text).empty()) return {};
   const bool json = base::Trimmed(text).starts_with('{');
   for (const FrameworkAdapter* adapter : FrameworkAdapters()) {
-    if ((adapter->form == SettingsForm::kJson) == json && adapter->recognizes(text))
-      return adapter->target.name;
+    const bool has_form = (adapter->form == SettingsForm::kJson) == json || adapter->may_have_braces;
+    if (has_form && adapter->recognizes(text)) return adapter->target.name;
   }
   return {};
 }

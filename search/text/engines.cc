@@ -13,6 +13,13 @@
 
 namespace autocfg {
 
+namespace {
+
+// Of a file without figures of its own: the engine whose figures it has.
+constexpr char kFiguresOf[] = "figures_of";
+
+}  // namespace
+
 std::vector<std::string> EngineNames() {
   std::vector<std::string> names = {std::string(kOwnEngine)};
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
@@ -25,7 +32,10 @@ absl::StatusOr<EngineProfile> EngineNamed(std::string_view name) {
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     if (preset.kind != "engines" || preset.name != name) continue;
     AUTOCFG_ASSIGN_OR_RETURN(const nlohmann::ordered_json json, base::ParseJson("engine", preset.json));
-    return ParseEngineJson(json);
+    if (!json.contains(kFiguresOf)) return ParseEngineJson(json);
+    auto engine = EngineNamed(json.at(kFiguresOf).get<std::string>());
+    if (engine.ok()) engine->name = name;
+    return engine;
   }
   return base::NotFound("engine", fmt::format("unknown engine '{}'; expected {}", base::Printable(name),
                                               base::ChoiceText(EngineNames())));

@@ -1,4 +1,5 @@
-// The engines whose training step can be predicted, from search/data/engines. Pure functions, thread-safe.
+// The engines whose training step can be predicted, from search/data/engines; a file may name another engine
+// whose figures it has. Pure functions, thread-safe.
 #pragma once
 
 #include <string>

@@ -47,6 +47,7 @@ constexpr LegalityRule kNanotronRules[] = {
 
 constexpr HarmlessSetting kNanotronHarmless[] = {
     {"lighteval.*", "it is of evaluation"},
+    {"data_stages", "it is of data"},
     {"checkpoints.* s3_upload.*", kOfCheckpoints},
     {"model.model_config.pretraining_tp", "the framework ignores it"},
 };
@@ -55,7 +56,6 @@ constexpr UnmodelledSetting kNanotronUnmodelled[] = {
     {"model.model_config.moe_config model.model_config.moe_config.* model.model_config.moe_num_experts "
      "model.model_config.num_experts model.model_config.is_llamoe_config",
      kNoExperts},
-    {"parallelism.expert_parallel_size", kNoExperts},
     {"model.model_config.is_mamba_config", kNoOtherLayers},
     {"model.model_config.is_starcoder2_config", "layers of StarCoder 2 are not modelled"},
     {"model.model_config.ring_attn_heads_k_stride", "context parallelism is not modelled"},
@@ -82,7 +82,7 @@ constexpr FrameworkAdapter kNanotronAdapter = {
     .form = SettingsForm::kYaml,
     .recognizes =
         [](std::string_view text) {
-          return text.find("parallelism:") != text.npos &&
+          return HasLineThatBegins(text, "parallelism:") &&
                  (text.find("model_config:") != text.npos || text.find("pp_engine:") != text.npos);
         },
 };

@@ -11,29 +11,30 @@
 namespace autocfg {
 namespace {
 
-constexpr std::string_view kScaling = "model.model_config.rope_scaling.";
-constexpr std::string_view kAttention = "model.model_config._attn_implementation";
-constexpr std::string_view kVocab = "model.model_config.vocab_size";
+constexpr std::string_view kNanotronScaling = "model.model_config.rope_scaling.";
+constexpr std::string_view kNanotronAttention = "model.model_config._attn_implementation";
+constexpr std::string_view kNanotronVocab = "model.model_config.vocab_size";
 
 // Of a model whose frequencies are scaled, the name of the scaling suffices for predictions.
-void ReadScaling(SettingReader& read, ModelSpec& model) {
-  const bool scaled = std::ranges::any_of(
-      read.text().settings, [&](const Setting& setting) { return setting.name.starts_with(kScaling); });
+void ReadNanotronScaling(SettingReader& read, ModelSpec& model) {
+  const bool scaled = std::ranges::any_of(read.text().settings, [&](const Setting& setting) {
+    return setting.name.starts_with(kNanotronScaling);
+  });
   for (const std::string_view part : {"factor", "low_freq_factor", "high_freq_factor",
                                       "original_max_position_embeddings", "rope_type", "type"})
-    (void)read.Find(fmt::format("{}{}", kScaling, part));
+    (void)read.Find(fmt::format("{}{}", kNanotronScaling, part));
   if (scaled) model.rope_scaling = RopeScaling::kLlama3;
 }
 
-void ReadVocab(const ReadingOptions& options, SettingReader& read, ModelSpec& model) {
+void ReadNanotronVocab(const ReadingOptions& options, SettingReader& read, ModelSpec& model) {
   // -1: that of the data set.
-  const std::int64_t said = read.Whole(kVocab, 32000, -1);
+  const std::int64_t said = read.Whole(kNanotronVocab, 32000, -1);
   if (said > 0) {
-    CheckSaidVocab(kVocab, said, options, read);
+    CheckSaidVocab(kNanotronVocab, said, options, read);
     model.vocab = said;
   } else {
     model.vocab = options.vocab;
-    if (options.vocab == 0) read.Fail(*read.Find(kVocab), "is that of the data set; give --vocab");
+    if (options.vocab == 0) read.Fail(*read.Find(kNanotronVocab), "is that of the data set; give --vocab");
   }
   model.vocab_multiple = read.Whole("model.make_vocab_size_divisible_by", 1);
 }
@@ -51,7 +52,7 @@ void ReadNanotronModel(const ReadingOptions& options, SettingReader& read, Model
   model.norm_eps = read.Real(named("rms_norm_eps"), 1e-6);
   model.position = Position::kRope;
   model.rope_theta = read.Real(named("rope_theta"), 10000);
-  ReadScaling(read, model);
+  ReadNanotronScaling(read, model);
   model.init_std = read.Real("model.init_method.std", 0.02);
   model.tied_embeddings = read.Flag(named("tie_word_embeddings"));
   SetBiases(model, false);
@@ -65,7 +66,7 @@ void ReadNanotronModel(const ReadingOptions& options, SettingReader& read, Model
   }
   const LayerPattern pattern{.sliding_window = read.Whole(named("sliding_window_size"), 0, 0),
                              .no_rope_layer_interval = read.Whole(named("no_rope_layer"), 0, 0)};
-  ReadVocab(options, read, model);
+  ReadNanotronVocab(options, read, model);
   if (!read.ok()) return;
   if (const absl::Status status = ApplyPattern(pattern, model); !status.ok())
     read.Fail(std::string(status.message()));
@@ -111,7 +112,7 @@ void ReadNanotronSchedule(SettingReader& read, RunDraft& run) {
   SetStages(std::move(stages), run);
 }
 
-void ReadTensorMode(SettingReader& read, ParallelPlan& plan) {
+void ReadNanotronTensorMode(SettingReader& read, ParallelPlan& plan) {
   const std::string mode = absl::AsciiStrToUpper(read.Text(nanotron::kTensorMode, nanotron::kSumsOnly));
   if (mode != nanotron::kSumsOnly && mode != nanotron::kSplitsSequence) {
     read.Fail(*read.Find(nanotron::kTensorMode), fmt::format("is '{}'; give {} or {}", base::Printable(mode),
@@ -134,6 +135,7 @@ void ReadNanotron(const ReadingOptions& options, SettingReader& read, RunDraft& 
   ParallelPlan& plan = run.plan;
   ReadAxes(nanotron::kAxisSettings, read, run);
   plan.dp = read.Required(nanotron::kDp);
+  read.RefuseAboveOne("parallelism.expert_parallel_size", "mixtures of experts are not modelled");
   read.RefuseAboveOne("parallelism.context_parallel_size", "context parallelism is not modelled");
   run.ranks = Times(Times(plan.tp, plan.pp), plan.dp);
   run.workload.seq_len = options.seq_len > 0 ? options.seq_len : read.Required(nanotron::kSeqLen);
@@ -146,13 +148,13 @@ void ReadNanotron(const ReadingOptions& options, SettingReader& read, RunDraft& 
   run.workload.global_batch = Times(Times(plan.micro_batch, read.Whole(nanotron::kMicrobatches, 1)), plan.dp);
   ReadNanotronPrecision(read, run);
   ReadNanotronSchedule(read, run);
-  ReadTensorMode(read, plan);
+  ReadNanotronTensorMode(read, plan);
   if (read.Flag(nanotron::kRecompute)) plan.recompute = Recompute::kFull;
   plan.zero_stage = read.Whole(nanotron::kZero, 0, 0, 1);
   plan.grad_overlap = plan.dp > 1;
-  const std::string attention = read.Text(kAttention, "flash_attention_2");
+  const std::string attention = read.Text(kNanotronAttention, "flash_attention_2");
   if (attention.find("ring") != std::string::npos) {
-    read.Fail(*read.Find(kAttention),
+    read.Fail(*read.Find(kNanotronAttention),
               fmt::format("is {}: context parallelism is not modelled", base::Printable(attention)));
   }
 }

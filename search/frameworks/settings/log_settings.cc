@@ -19,12 +19,12 @@
 namespace autocfg {
 namespace {
 
-constexpr std::string_view kEnd = " end of arguments ----";
-constexpr std::string_view kSummary = "Configuration Summary (Non-Default Values";
-constexpr std::string_view kPaddedVocab = "padded vocab (size: ";
+constexpr std::string_view kEndOfArguments = " end of arguments ----";
+constexpr std::string_view kBeginOfSummary = "Configuration Summary (Non-Default Values";
+constexpr std::string_view kLoggedVocab = "padded vocab (size: ";
 constexpr std::size_t kMostLoggedSettings = 10'000;
 
-constexpr std::string_view kBlanks = " \t\r";
+constexpr std::string_view kBlanksOfLines = " \t\r";
 
 bool IsName(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) {
@@ -71,24 +71,24 @@ class LogReader {
   }
 
  private:
-  enum class Part { kBefore, kArguments, kSummary, kBehind };
+  enum class Part { kBefore, kArguments, kBeginOfSummary, kBehind };
 
   void Take(std::string_view line, std::size_t at) {
-    if (const std::size_t vocab = line.find(kPaddedVocab); vocab != std::string_view::npos) {
-      const std::string_view size = line.substr(vocab + kPaddedVocab.size());
+    if (const std::size_t vocab = line.find(kLoggedVocab); vocab != std::string_view::npos) {
+      const std::string_view size = line.substr(vocab + kLoggedVocab.size());
       Add("tokens of the vocabulary", size.substr(0, size.find(')')), at);
       return;
     }
     if (part_ == Part::kBefore) {
       if (IsBeginOfArguments(line)) part_ = Part::kArguments;
-      if (line.find(kSummary) != std::string_view::npos) part_ = Part::kSummary;
+      if (line.find(kBeginOfSummary) != std::string_view::npos) part_ = Part::kBeginOfSummary;
     } else if (part_ == Part::kArguments) {
-      if (line.find(kEnd) != std::string_view::npos) {
+      if (line.find(kEndOfArguments) != std::string_view::npos) {
         part_ = Part::kBehind;
       } else {
         TakeArgument(line, at);
       }
-    } else if (part_ == Part::kSummary) {
+    } else if (part_ == Part::kBeginOfSummary) {
       TakeOfSummary(line, at);
     }
   }
@@ -106,7 +106,7 @@ class LogReader {
   // "[model] ..." begins a section; "  hidden_size: 4096  (Mcore default: 0)"
   void TakeOfSummary(std::string_view line, std::size_t at) {
     line = line.substr(0, line.find("  (Mcore default"));
-    const std::size_t begin = std::min(line.find_first_not_of(kBlanks), line.size());
+    const std::size_t begin = std::min(line.find_first_not_of(kBlanksOfLines), line.size());
     if (line.substr(begin).starts_with('[')) {
       section_ = std::string(line.substr(begin + 1, line.find(']') - begin - 1));
       return;
@@ -136,7 +136,8 @@ class LogReader {
 }  // namespace
 
 bool IsLogOfSettings(std::string_view text) {
-  return text.find(kEnd) != std::string_view::npos || text.find(kSummary) != std::string_view::npos;
+  return text.find(kEndOfArguments) != std::string_view::npos ||
+         text.find(kBeginOfSummary) != std::string_view::npos;
 }
 
 absl::StatusOr<SettingsText> ReadLogSettings(std::string_view file, std::string_view text) {

@@ -20,6 +20,17 @@ namespace {
 
 constexpr std::size_t kDeepestYaml = 64;
 
+// Whether a plain value is a number with '_' between its digits: 500_000.
+bool IsSpacedNumber(std::string_view value) {
+  const bool digits = !value.empty() && value.front() >= '0' && value.front() <= '9' &&
+                      value.find_first_not_of("0123456789_.") == std::string_view::npos;
+  return digits && value.find('_') != std::string_view::npos;
+}
+std::string WithoutSpacing(std::string value) {
+  std::erase(value, '_');
+  return value;
+}
+
 // Reads the events of a document with libyaml, which builds no objects of its own.
 class YamlReader {
  public:
@@ -132,8 +143,10 @@ class YamlReader {
       if (!level.list) level.has_key = false;
       return;
     }
-    Setting setting{.name = NameOfLeaf(), .values = {value}, .at = level.key_at};
     const yaml_scalar_style_t style = event.data.scalar.style;
+    const bool spaced = style == YAML_PLAIN_SCALAR_STYLE && IsSpacedNumber(value);
+    Setting setting{
+        .name = NameOfLeaf(), .values = {spaced ? WithoutSpacing(value) : value}, .at = level.key_at};
     const bool quoted = style == YAML_SINGLE_QUOTED_SCALAR_STYLE || style == YAML_DOUBLE_QUOTED_SCALAR_STYLE;
     const bool plain = style == YAML_PLAIN_SCALAR_STYLE;
     const std::size_t quote = quoted ? 1 : 0, begin = OffsetOf(event.start_mark) + quote;

@@ -94,9 +94,7 @@ TEST(PersonsFiles, FilesThatAScriptNames) {
 }
 
 TEST(PersonsFiles, FilesOfOtherProgramsAreNamed) {
-  EXPECT_EQ(OtherFormOf("{\n  \"pipe_parallel_size\": 1,\n  \"num_layers\": 12,\n"
-                        "  \"train_micro_batch_size_per_gpu\": 4\n}\n"),
-            "gpt-neox");
+  EXPECT_EQ(OtherFormOf("finetuning_type: full\nmodel_name_or_path: a/b\n"), "LLaMA-Factory");
   for (const char* name : {"config.yaml", "llama3.toml", "zero3.json", "arrays.txt", "slurm.txt"})
     EXPECT_EQ(OtherFormOf(FileNamed(name)), "") << name;
 }

@@ -15,8 +15,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(Engines, AllHaveAFile) {
-  EXPECT_THAT(EngineNames(),
-              ElementsAre("autocfg", "deepspeed", "megatron", "nanotron", "nemo", "torchtitan"));
+  EXPECT_THAT(EngineNames(), ElementsAre("autocfg", "accelerate", "deepspeed", "gpt-neox", "maxtext",
+                                         "megatron", "nanotron", "nemo", "torchtitan"));
   for (const std::string& name : EngineNames()) {
     const auto engine = EngineNamed(name);
     ASSERT_TRUE(engine.ok()) << engine.status();
@@ -33,7 +33,14 @@ TEST(Engines, UnknownNamesListTheOthers) {
   EXPECT_THAT(
       std::string(unknown.status().message()),
       HasSubstr(
-          "unknown engine 'megatorn'; expected autocfg, deepspeed, megatron, nanotron, nemo or torchtitan"));
+          "unknown engine 'megatorn'; expected autocfg, accelerate, deepspeed, gpt-neox, maxtext, megatron, "
+          "nanotron, nemo or torchtitan"));
+}
+
+TEST(Engines, MayHaveTheFiguresOfAnother) {
+  EngineProfile deepspeed = *EngineNamed("deepspeed");
+  deepspeed.name = "gpt-neox";
+  EXPECT_EQ(*EngineNamed("gpt-neox"), deepspeed);
 }
 
 TEST(Engines, OfWorkersMayHaveNoFigures) {

@@ -1,0 +1,118 @@
+// Files of frameworks that are read and not written: gpt-neox, Accelerate and MaxText.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "search/frameworks/accelerate/accelerate.h"
+#include "search/frameworks/changed_lines.h"
+#include "search/frameworks/framework_file.h"
+#include "search/frameworks/gpt_neox/gpt_neox.h"
+#include "search/frameworks/maxtext/maxtext.h"
+#include "search/frameworks/torchtitan/torchtitan.h"
+#include "search/plan/plan_text.h"
+#include "search/plan/states/precision.h"
+#include "search/text/model_json.h"
+#include "tests/search/frameworks/persons_files.h"
+
+namespace autocfg {
+namespace {
+
+using testing::HasSubstr;
+
+ReadingOptions OnRanks(std::int64_t ranks) {
+  ReadingOptions options;
+  options.ranks = ranks;
+  return options;
+}
+
+struct RefusedChange {
+  std::string before, after, message;
+};
+
+void ExpectRefused(std::string_view framework, const std::string& text, const ReadingOptions& options,
+                   std::initializer_list<RefusedChange> changes) {
+  ASSERT_TRUE(ReadFrameworkFile(framework, "f", text, options).ok());
+  for (const RefusedChange& change : changes) {
+    const auto run = ReadFrameworkFile(framework, "f",
+                                       absl::StrReplaceAll(text, {{change.before, change.after}}), options);
+    EXPECT_THAT(std::string(run.status().message()), HasSubstr(change.message)) << change.after;
+  }
+}
+
+TEST(ReadOnlyFiles, OfGptNeox) {
+  const FrameworkRun run = test::ReadFile(kGptNeox, "neox.yml", OnRanks(16));
+  EXPECT_EQ(run.model.vocab, 50257);
+  EXPECT_EQ(run.model.ffn_hidden, 8192);
+  EXPECT_TRUE(run.model.parallel_residual);
+  EXPECT_EQ(run.model.partial_rotary_factor, 0.25);
+  EXPECT_EQ(run.workload.global_batch, 64);
+  EXPECT_EQ(PrecisionText(run.workload.precision), "fp16");
+  EXPECT_EQ(PlanText(run.plan), "tp=2,pp=1,dp=8,mbs=4,recompute=full,zero=1");
+  ParallelPlan plan = run.plan;
+  plan.recompute = Recompute::kNone;
+  plan.micro_batch = 8;
+  const auto changed = ChangePlan(run, plan, OnRanks(16));
+  EXPECT_TRUE(changed.ok()) << changed.status();
+  ExpectRefused(kGptNeox, test::FileNamed("neox.yml"), OnRanks(16),
+                {{"\"flash\"", "\"mamba\"", "f:14: attention_config cannot be read: other layers"},
+                 {"\"stage\": 1", "\"stage\": 1, \"cpu_offload\": true", "states in host memory"},
+                 {"\"rotary\"", "\"rpe\"", "pos_emb is 'rpe', which is not modelled"},
+                 {"\"num-layers\": 16", "\"num-layers\": 16, \"moe_num_experts\": 8", "mixtures of experts"},
+                 {"\"model-parallel-size\": 2", "\"model-parallel-size\": 3", "16 ranks do not divide by"}});
+}
+
+TEST(ReadOnlyFiles, OfAccelerate) {
+  const std::string text =
+      "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nfsdp_config:\n"
+      "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_sharding_strategy: HYBRID_SHARD\n"
+      "  fsdp_offload_params: false\nmixed_precision: bf16\nnum_machines: 2\nnum_processes: 16\n";
+  EXPECT_EQ(FrameworkOf(text), kAccelerate);
+  ReadingOptions options;
+  options.model = *ModelPreset("llama3-8b");
+  EXPECT_THAT(std::string(ReadFrameworkFile(kAccelerate, "f", text, options).status().message()),
+              HasSubstr("the batch is the script's: give --plan mbs=1"));
+  options.launch.arguments = {
+      {"--per_device_train_batch_size"}, {"2"}, {"--gradient_accumulation_steps"}, {"4"}};
+  const auto run = ReadFrameworkFile(kAccelerate, "f", text, options);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->workload.global_batch, 128);
+  EXPECT_EQ(PlanText(run->plan), "tp=1,pp=1,dp=16,mbs=2,zero=3,dp_shard=8,grad_overlap=1,param_overlap=1");
+  ExpectRefused(kAccelerate, text, options,
+                {{"offload_params: false", "offload_params: true", "states in host memory"},
+                 {"HYBRID_SHARD", "SOME_SHARD", "f:5: fsdp_config.fsdp_sharding_strategy is 'SOME_SHARD'"},
+                 {"type: FSDP", "type: MEGATRON_LM", "Megatron-LM trains; give its launch script"}});
+}
+
+TEST(ReadOnlyFiles, OfMaxText) {
+  const std::string text =
+      "base_config: base.yml\nmodel_name: llama2-7b\nper_device_batch_size: 4\nmax_target_length: 4096\n"
+      "ici_fsdp_parallelism: 8\nremat_policy: full\nrope_max_timescale: 10_000\n";
+  EXPECT_EQ(FrameworkOf(text), kMaxText);
+  const auto run = ReadFrameworkFile(kMaxText, "f", text, OnRanks(32));
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->model.name, "llama2-7b");
+  EXPECT_EQ(run->workload.global_batch, 128);
+  EXPECT_EQ(PlanText(run->plan),
+            "tp=1,pp=1,dp=32,mbs=4,recompute=full,zero=3,dp_shard=8,grad_overlap=1,param_overlap=1");
+  ExpectRefused(
+      kMaxText, text, OnRanks(32),
+      {{"llama2-7b", "mixtral-8x7b", "mixtures of experts"},
+       {"llama2-7b", "unknown-7b", "f:2: model_name is 'unknown-7b', which is no known model"},
+       {"remat_policy: full", "remat_policy: full\nici_pipeline_parallelism: 2", "its pipeline is not"},
+       {"batch_size: 4", "batch_size: 0.3", "makes no whole batch"}});
+}
+
+TEST(ReadOnlyFiles, NameFlavorsOfTorchtitan) {
+  EXPECT_EQ(TorchtitanModel("qwen3", "0.6B")->layers, 28);
+  EXPECT_EQ(TorchtitanModel("llama3", "8B_flex")->name, "llama3-8b");
+  EXPECT_EQ(TorchtitanModel("llama3", "debugmodel_varlen_attn")->ffn_hidden, 768);
+  EXPECT_FALSE(TorchtitanModel("qwen3", "7B"));
+  const auto experts = ReadFrameworkFile(
+      kTorchtitan, "a.toml", "[model]\nname = \"qwen3\"\nflavor = \"30B-A3B\"\n[training]\n", OnRanks(8));
+  EXPECT_THAT(std::string(experts.status().message()), HasSubstr("mixtures of experts"));
+}
+
+}  // namespace
+}  // namespace autocfg
