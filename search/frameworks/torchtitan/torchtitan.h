@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -44,6 +45,9 @@ inline constexpr std::string_view kRecompute = "activation_checkpoint.mode";
 inline constexpr std::string_view kFullRecompute = "full";
 inline constexpr std::string_view kNoRecompute = "none";
 }  // namespace torchtitan
+
+// Returns a dense model of a release; nothing for any other name.
+std::optional<ModelSpec> TorchtitanModel(std::string_view name, std::string_view flavor);
 
 // TOML, for the sizes of Llama 3. Source: torchtitan/config/job_config.py.
 void CheckTorchtitan(const ExportedRun& run, Refusals& refuse);

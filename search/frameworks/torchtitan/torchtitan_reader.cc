@@ -18,11 +18,8 @@ void ReadFlavor(const ReadingOptions& options, SettingReader& read, RunDraft& ru
   }
   const std::string name = read.Text(torchtitan::kModel, torchtitan::kLlama3);
   const std::string flavor = read.Text(torchtitan::kFlavor, "debugmodel");
-  for (const auto& [size, preset] : torchtitan::kFlavors) {
-    if (name != torchtitan::kLlama3 || flavor != size) continue;
-    auto model = ModelPreset(preset);
-    if (model.ok()) run.model = *std::move(model);
-    FillDefaults(run.model);
+  if (auto model = TorchtitanModel(name, flavor)) {
+    run.model = *std::move(model);
     return;
   }
   const Setting* setting = read.Find(name != torchtitan::kLlama3 ? torchtitan::kModel : torchtitan::kFlavor);
