@@ -57,8 +57,9 @@ bool SpeaksOfSplitting(std::string_view name) {
 void RefuseUnreadSplits(std::span<const HarmlessSetting> table, const std::vector<const Setting*>& unread,
                         SettingReader& read) {
   for (const Setting* setting : unread) {
-    if (!SpeaksOfSplitting(setting->name) || IsOff(*setting, IsSize(setting->name))) continue;
     const HarmlessSetting* harmless = FindHarmless(table, setting->name);
+    const bool noted = harmless != nullptr && harmless->noted;
+    if ((!SpeaksOfSplitting(setting->name) && !noted) || IsOff(*setting, IsSize(setting->name))) continue;
     if (harmless != nullptr && harmless->why == kSaysDefault) {
       const std::string positive = absl::StrCat("--", setting->name.substr(std::string_view("--no-").size()));
       if (const Setting* on = read.Find(positive)) read.FailAgainst(*setting, *on, "; leave one of them");
@@ -69,7 +70,7 @@ void RefuseUnreadSplits(std::span<const HarmlessSetting> table, const std::vecto
       read.Fail(*setting, fmt::format("is unknown to autocfg, and by its name it may change how the work is "
                                       "split{}; leave it out to predict without it",
                                       perhaps));
-    } else if (harmless->noted) {
+    } else if (noted) {
       read.NoteOf(*setting, harmless->why);
     }
   }

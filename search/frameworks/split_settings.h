@@ -10,7 +10,7 @@
 
 namespace autocfg {
 
-// Settings whose names speak of splitting, but that can be left out.
+// Settings that can be left out, whatever their names speak of.
 struct HarmlessSetting {
   const char* names;  // with blanks between them; one that ends in '*' stands for all that begin so
   std::string_view why;
@@ -30,7 +30,7 @@ inline constexpr std::string_view kSaysDefault = "it says the framework's defaul
 bool SpeaksOfSplitting(std::string_view name);
 
 // Refuses the first of `unread` that speaks of splitting, unless it is in `table` or has a value that
-// switches it off: 0, false, none, and 1 of a size or degree. Notes what changes the step a little.
+// switches it off: 0, false, none, and 1 of a size or degree. Notes those that change the step a little.
 void RefuseUnreadSplits(std::span<const HarmlessSetting> table, const std::vector<const Setting*>& unread,
                         SettingReader& read);
 

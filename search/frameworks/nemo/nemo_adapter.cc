@@ -42,6 +42,31 @@ constexpr HarmlessSetting kNemoHarmless[] = {
     {"model.optim.overlap_param_gather_with_optimizer_step", kOfPrefetch, /*noted=*/true},
     {"model.validation_*", "it is of validation"},
     {"model.data.*", "it is of data"},
+    {"name defaults exp_manager.* hydra.* cluster_type trainer.accelerator trainer.benchmark "
+     "trainer.enable_* "
+     "trainer.limit_* trainer.log_every_n_steps trainer.logger trainer.max_* trainer.use_distributed_sampler "
+     "trainer.val_check_interval model.apex_transformer_log_level model.enable_megatron_timers "
+     "model.megatron_timer_kwargs.* model.nsys_profile.* model.gc_interval model.onnx_safe",
+     "it is of logs, and of how the program runs"},
+    {"restore_from_path model.resume_from_checkpoint model.restore_*", kOfCheckpoints},
+    {"model.apply_query_key_layer_scaling model.attention_type model.headscale "
+     "model.normalize_attention_scores model.fp16_lm_cross_entropy model.pre_process model.post_process",
+     "it changes the numbers, and not the sizes"},
+    {"model.batch_p2p_comm model.sync_batch_comm model.nccl_communicator_config_path model.sharp "
+     "model.grad_allreduce_chunk_size_mb model.gradient_as_bucket_view model.use_emha",
+     "it is of how messages are sent"},
+    {"model.bias_activation_fusion model.bias_dropout_add_fusion model.masked_softmax_fusion "
+     "model.grad_div_ar_fusion model.gradient_accumulation_fusion model.persist_layer_norm "
+     "model.get_attention_mask_from_fusion model.mcore_gpt model.transformer_engine "
+     "model.use_flash_attention",
+     "it chooses kernels of the same layers"},
+    {"model.do_layer_norm_weight_decay model.hysteresis model.native_amp_* model.optim.* "
+     "trainer.gradient_clip_val",
+     "it is of the update's numbers"},
+    {"model.fp8_* model.reduce_amax", "it is of scales of fp8"},
+    {"model.seed model.use_cpu_initialization model.use_scaled_init_method", "it is of the initial weights"},
+    {"model.tokenizer.*", "it is of the tokenizer"},
+    {"model.megatron_amp_O2", "states are read as those of its O2"},
 };
 
 constexpr UnmodelledSetting kNemoUnmodelled[] = {
@@ -50,6 +75,12 @@ constexpr UnmodelledSetting kNemoUnmodelled[] = {
     {"model.hybrid_override_pattern model.hybrid_attention_ratio model.hybrid_mlp_ratio model.mamba_*",
      kNoOtherLayers},
     {"model.fp4", kNoFp4},
+    {"model.fp32_residual_connection", "residuals in fp32 are not modelled"},
+    {"model.openai_gelu", "this activation is not modelled"},
+    {"model.ffn_dropout", "dropout within the feed-forward is not modelled"},
+    {"model.activations_checkpoint_layers_per_pipeline "
+     "model.num_micro_batches_with_partial_activation_checkpoints",
+     "recomputation of some microbatches is not modelled"},
     {"model.cpu_offloading", kNoHostActivations},
     {"model.fsdp", "PyTorch's FSDP in NeMo is not modelled"},
     {"model.use_tp_pp_dp_mapping", "ranks in this order are not modelled"},

@@ -73,13 +73,32 @@ constexpr HarmlessSetting kTorchtitanHarmless[] = {
     {"fault_tolerance.*", "it says nothing unless fault_tolerance.enable, which is refused"},
     {"checkpoint.*", kOfCheckpoints},
     {"validation.*", "it is of validation"},
+    {"activation_checkpoint.visualize_memory_budget_pareto job.* metrics.* profiling.* memory_estimation.* "
+     "model.print_after_conversion",
+     "it is of logs"},
+    {"comm.*", "it is of how messages are sent"},
+    {"compile.* experimental.*", "it is of compilation, and of code beside the framework's"},
+    {"debug.* training.gc_*", "it is of how the program runs"},
+    {"lr_scheduler.* optimizer.beta1 optimizer.beta2 optimizer.eps optimizer.lr optimizer.weight_decay "
+     "optimizer.implementation training.max_norm",
+     "it is of the update's numbers"},
+    {"training.dataloader.* training.dataset* training.steps model.hf_assets_path model.tokenizer_path",
+     "it is of data"},
+    {"quantize.* float8.*", "it says nothing without a converter of its name, which is read"},
+    {"parallelism.disable_loss_parallel", "is left out: logits are counted as split over tensor ranks",
+     /*noted=*/true},
+    {"training.mixed_precision_reduce", "it is the type in which gradients are summed"},
 };
 
 constexpr UnmodelledSetting kTorchtitanUnmodelled[] = {
     {"model.name", kNoExperts, "deepseek_v3 llama4 gpt_oss moe"},
+    {"model.flavor", kNoExperts, "moe -A"},
+    {"model.name", "models of images are not modelled", "flux vlm"},
     {"model.converters", kNoAdapters, "lora"},
     {"model.converters", kNoFp4, "fp4"},
     {"training.enable_cpu_offload", kNoHostStates},
+    {"optimizer.early_step_in_backward", "updates in the backward are not modelled"},
+    {"parallelism.pipeline_parallel_schedule_csv", "this schedule is not modelled"},
     {"fault_tolerance.enable", "groups that train apart are not modelled"},
 };
 
