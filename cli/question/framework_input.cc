@@ -227,13 +227,27 @@ void AddFrameworkOptions(CLI::App* verb, InputArgs& args) {
                                base::ChoiceText(SourceNames())));
   verb->add_option("--vocab", args.vocab,
                    "tokens of the vocabulary, if the framework's file of --input does not say them");
+  verb->add_option(
+          "--env", args.environment,
+          "NAME=VALUE, a variable that is set where the script of --input is launched; may be repeated")
+      ->allow_extra_args(false);
+  verb->add_option(
+      "ARGS", args.arguments,
+      "behind --: the arguments of the script of --input, or options that are said where the file is "
+      "launched");
 }
 
 absl::Status CheckFrameworkOptions(const InputArgs& args) {
-  if (!args.file.empty() || (args.from.empty() && args.vocab.empty())) return absl::OkStatus();
+  if (!args.file.empty()) return absl::OkStatus();
+  const std::string given = !args.from.empty()          ? "--from"
+                            : !args.vocab.empty()       ? "--vocab"
+                            : !args.environment.empty() ? "--env"
+                            : !args.arguments.empty()
+                                ? fmt::format("'{}'", base::Printable(args.arguments.front()))
+                                : "";
+  if (given.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      fmt::format("{} is for --input with a framework's file; give one, or leave it out",
-                  args.from.empty() ? "--vocab" : "--from"));
+      fmt::format("{} is for --input with a framework's file; give one, or leave it out", given));
 }
 
 absl::StatusOr<InputQuestion> LoadInputQuestion(const InputArgs& input, PlanQuestionArgs& asked) {
@@ -242,6 +256,11 @@ absl::StatusOr<InputQuestion> LoadInputQuestion(const InputArgs& input, PlanQues
   InputQuestion read;
   read.framework = *framework;
   if (!*framework) {
+    if (!input.environment.empty() || !input.arguments.empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{} is for a framework's file, and --input is a search's; leave it out",
+                      input.environment.empty() ? "what stands behind --" : "--env"));
+    }
     if (!input.vocab.empty()) {
       return absl::InvalidArgumentError(
           "--vocab is for a framework's file, and --input is a search's, which says its model; leave --vocab "
@@ -264,8 +283,8 @@ absl::StatusOr<InputQuestion> LoadInputQuestion(const InputArgs& input, PlanQues
                                             .vocab = input.vocab,
                                             .seq_len = asked.seq_len,
                                             .plan = {},
-                                            .environment = {},
-                                            .arguments = {}});
+                                            .environment = input.environment,
+                                            .arguments = input.arguments});
     if (!loaded.ok()) return Where("--input", loaded.status());
     if (asked.engine.empty()) asked.engine = loaded->run.framework;
     Note(fmt::format("{} is read as a file of {}", loaded->run.settings.file, loaded->run.framework));

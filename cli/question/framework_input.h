@@ -41,12 +41,13 @@ BestPlan QuestionOf(const FrameworkRun& run);
 // --input, and the options for a framework's file beside it.
 struct InputArgs {
   std::string file, from, vocab;
+  std::vector<std::string> environment = {}, arguments = {};  // as of FrameworkInputArgs
 };
 
-// Adds --from and --vocab.
+// Adds --from, --vocab, --env and what is behind --.
 void AddFrameworkOptions(CLI::App* verb, InputArgs& args);
 
-// Fails if --from or --vocab is given without --input.
+// Fails if one of them is given without --input.
 absl::Status CheckFrameworkOptions(const InputArgs& args);
 
 // The question of --input: of a search's answer, or of a framework's file.

@@ -103,6 +103,14 @@ TEST_F(ImportVerb, WhatTheLaunchSaysIsRead) {
       Run({"import", home_ / "run.sh", "--env", "NNODES=2", "--", "--tensor-model-parallel-size", "4"});
   EXPECT_EQ(script.exit_code, 0) << script.err;
   EXPECT_THAT(script.out, HasSubstr("your plan: tp=4,pp=1,dp=4,mbs=1\n"));
+  for (const std::string verb : {"predict", "explain"}) {
+    const Finished same = Run({verb, "--input", home_ / "run.sh", "--cluster", "h100-sxm:2x8", "--env",
+                               "NNODES=2", "--", "--tensor-model-parallel-size", "4"});
+    EXPECT_EQ(same.exit_code, 0) << same.err;
+    EXPECT_THAT(same.out, HasSubstr("tp=4,pp=1,dp=4,mbs=1"));
+    const Finished alone = Run({verb, "--env", "NNODES=2"});
+    EXPECT_THAT(alone.err, HasSubstr("--env is for --input with a framework's file"));
+  }
   std::ofstream(home_ / "ds.json")
       << R"({"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": "auto"},
                                           "gradient_accumulation_steps": "auto"})";
