@@ -65,7 +65,7 @@ class LogReader {
       }
       at = end + 1;
     }
-    if (!settings_.settings.empty()) return absl::OkStatus();
+    if (part_ != Part::kBefore && !settings_.settings.empty()) return absl::OkStatus();
     return base::InvalidArgument(settings_.file,
                                  "it is a log without a list of arguments; give one from the start of a run");
   }

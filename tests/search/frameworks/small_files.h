@@ -67,9 +67,7 @@ inline std::string SmallFile(std::string_view framework, const std::string& name
     const std::string run =
         "parallelism:\n  dp: 8\n  pp: 1\n  pp_engine: 1f1b\n  tp: 1\n"
         "tokens:\n  micro_batch_size: 1\n  sequence_length: 128\n";
-    if (table == "model.model_config")
-      return absl::StrCat(run, "model:\n  model_config:\n    ", key, ": ", text, "\n");
-    return absl::StrCat(run, table, ":\n  ", key, ": ", text, "\n");
+    return absl::StrCat(run, NestedYaml(name, text));
   }
   const std::string model =
       "model:\n  num_layers: 4\n  hidden_size: 256\n  num_attention_heads: 8\n  encoder_seq_length: 128\n"
