@@ -1,5 +1,5 @@
-// nanotron: names of its settings that say something of model, workload or plan, and its reader. Its files are
-// read and changed; no export writes one.
+// nanotron: names of its settings that say something of model, workload or plan, and its reader. Its files
+// are read and changed; no export writes one.
 #pragma once
 
 #include <array>
