@@ -35,8 +35,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kNegated 
      {"overlap_p2p_comm", megatron::kPlainMessages}}};
 
 // Variables of other names than their options, and fields of Megatron-Bridge.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kRenamed = {
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kRenamed = {
     {{"fp8", "--fp8-format"},
+     {"fp4", "--fp4-format"},
      {"layernorm_epsilon", "--norm-epsilon"},
      {"gated_linear_unit", megatron::kSwiGlu},
      {"num_moe_experts", "--num-experts"},

@@ -118,7 +118,8 @@ inline constexpr HarmlessSetting kMegatronHarmless[] = {
      "--output-logit-dtype --yarn-* --no-yarn-* --mscale* --rope-type --rotary-scaling-factor "
      "--relative-attention-* --mrope-section --onnx-safe",
      "it changes the numbers, and not the sizes"},
-    {"--fp8-amax-* --fp8-interval --fp8-margin --fp8-quantizer-factory --no-fp8-wgrad --disable-fp8-wgrad "
+    {"--fp8-amax-* --fp8-interval --fp8-margin --fp8-quantizer-factory --fp4-quantizer-factory "
+     "--no-fp8-wgrad --disable-fp8-wgrad "
      "--tp-only-amax-red --activation-func-fp8-input-store --autocast-dtype --enable-autocast "
      "--reuse-grad-buf-for-mxfp8-param-ag --disable-pad-vocab-size --no-pad-vocab-size",
      "it is of scales of fp8"},

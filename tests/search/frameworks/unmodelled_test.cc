@@ -44,7 +44,6 @@ TEST(Unmodelled, FeaturesOfMegatronComeBeforeOtherErrors) {
            {"--lora-r 16", adapters},
            {"--lora-target-modules linear_qkv", adapters},
            {"--softmax-type learnable", "a sink beside the scores of attention is not modelled"},
-           {"--fp4-format e2m1", "fp4 is not modelled"},
            {"--optimizer-cpu-offload", "states in host memory are not modelled"},
            {"--fine-grained-activation-offloading", "activations in host memory are not modelled"},
            {"--multi-latent-attention --q-lora-rank 1536", "multi-latent attention is not modelled"},
