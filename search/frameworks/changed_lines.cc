@@ -211,8 +211,8 @@ class PlanEditor {
            });
   }
 
-  // Adds it before a setting of the same section. Of flags, before the last one of the plan, which may stand in
-  // an array of such, else before the last one that our files have.
+  // Adds it before a setting of the same section. Of flags, before the last one of the plan, which may stand
+  // in an array of such, else before the last one that our files have.
   void Add(const Setting& after) {
     const std::string_view text = theirs_.text;
     const std::string_view section = SectionOf(after.name);

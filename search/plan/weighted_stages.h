@@ -9,8 +9,8 @@
 
 namespace autocfg {
 
-// Returns the layers of each stage: layers, and then the output layer, go to the first stage until the weights
-// of their products reach its even part of the sum, then to the next one (nanotron's build_model,
+// Returns the layers of each stage: layers, and then the output layer, go to the first stage until the
+// weights of their products reach its even part of the sum, then to the next one (nanotron's build_model,
 // src/nanotron/models/base.py; where a sum is its part exactly, as in the runs that its authors published). A
 // stage may have none.
 std::vector<std::int64_t> StagesByWeight(const ModelSpec& model, std::int64_t stages);

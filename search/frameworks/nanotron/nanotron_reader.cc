@@ -126,7 +126,8 @@ void ReadNanotronTensorMode(SettingReader& read, ParallelPlan& plan) {
   }
   constexpr std::string_view kGathersAgain = "parallelism.tp_recompute_allgather";
   if (!read.Flag(kGathersAgain, true) && plan.sequence_parallel)
-    read.NoteOf(*read.Find(kGathersAgain), "is left out: of the two gathered inputs of a layer that it keeps, one is counted");
+    read.NoteOf(*read.Find(kGathersAgain),
+                "is left out: of the two gathered inputs of a layer that it keeps, one is counted");
 }
 
 }  // namespace

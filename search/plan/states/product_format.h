@@ -14,8 +14,8 @@ namespace autocfg {
 //   kFp8Block  a scale for each 128 elements of activations and gradients and each 128 x 128 of weights
 //              (DeepSeek-AI 2024, section 3.3)
 //   kMxfp8     a scale of one byte for each 32 elements (Open Compute Project, Microscaling Formats 1.0)
-//   kNvfp4     elements of half a byte, a scale of one byte for each 16, and one for each tensor (NVIDIA 2025,
-//              "Pretraining Large Language Models with NVFP4")
+//   kNvfp4     elements of half a byte, a scale of one byte for each 16, and one for each tensor (NVIDIA
+//              2025, "Pretraining Large Language Models with NVFP4")
 enum class ProductFormat : std::uint8_t { kCompute, kFp8, kFp8Block, kMxfp8, kNvfp4 };
 inline constexpr std::size_t kProductFormatCount = static_cast<std::size_t>(ProductFormat::kNvfp4) + 1;
 

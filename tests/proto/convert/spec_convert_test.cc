@@ -293,7 +293,9 @@ TEST(WorkloadConvert, RoundTripsAndRejectsInvalidMessages) {
   }
   v1::Workload bad = ToProto(Workload{16, 64, {}});
   bad.set_precision("fp4");
-  EXPECT_THAT(Refusal(bad), HasSubstr("unknown precision 'fp4'; expected fp64, fp32, bf16, fp16, fp8, fp8_block, mxfp8 or nvfp4"));
+  EXPECT_THAT(
+      Refusal(bad),
+      HasSubstr("unknown precision 'fp4'; expected fp64, fp32, bf16, fp16, fp8, fp8_block, mxfp8 or nvfp4"));
   bad = ToProto(Workload{0, 64, {}});
   EXPECT_THAT(Refusal(bad), HasSubstr("global_batch is 0"));
   bad = ToProto(Workload{16, -1, {}});

@@ -176,8 +176,9 @@ TEST(ResolveSplit, NoSplitOfKindsHasALargerStage) {
   EXPECT_GT(better_than_even, 10);
 }
 
-// nanotron's Llama of 1.34B parameters has an output layer of the weights of 4 layers: 20 parts, of which each
-// of 2 stages takes 10 and each of 4 takes 5; the parameters that its runs had on the first stage say so.
+// nanotron's Llama of 1.34B parameters has an output layer of the weights of 4 layers: 20 parts, of which
+// each of 2 stages takes 10 and each of 4 takes 5; the parameters that its runs had on the first stage say
+// so.
 TEST(StagesByWeight, CountTheOutputLayer) {
   const ModelSpec model{
       .layers = 16, .hidden = 2048, .heads = 32, .head_dim = 64, .ffn_hidden = 8192, .vocab = 131072};

@@ -453,8 +453,9 @@ TEST(Precision, Names) {
   EXPECT_EQ(bf16.master, DType::kF32);
 }
 
-// Bits of an element and of the scales that elements share: OCP Microscaling Formats 1.0, table 1 (32 elements
-// and 8 bits of scale), NVIDIA 2025 (NVFP4: 16 elements, 8 bits), DeepSeek-AI 2024 (128 elements, fp32).
+// Bits of an element and of the scales that elements share: OCP Microscaling Formats 1.0, table 1 (32
+// elements and 8 bits of scale), NVIDIA 2025 (NVFP4: 16 elements, 8 bits), DeepSeek-AI 2024 (128 elements,
+// fp32).
 TEST(Precision, FormatsOfProducts) {
   const auto bits = [](const char* precision) {
     return 8 * FiguresOf(ParsePrecision(precision)->products).Bytes();

@@ -361,8 +361,8 @@ TEST(EnginePrediction, Fp8ProductsTakeTheirRateAndCasts) {
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("flops_per_s.fp8"));
 }
 
-// What is cast along rows and columns serves the product of an input, that of its gradient and the one of both;
-// weights are cast once a step.
+// What is cast along rows and columns serves the product of an input, that of its gradient and the one of
+// both; weights are cast once a step.
 TEST(EnginePrediction, KeptOperandsAreCastOnce) {
   Asked ask;
   ask.cluster = *PresetCluster("b200-sxm:1x8");
