@@ -105,6 +105,13 @@ TEST(Layout, FewFilesNameSeveralAxes) {
                                           "search/plan/legality.cc",
                                           "search/frameworks/deepspeed/deepspeed_reader.cc",
                                           "search/frameworks/deepspeed/deepspeed_writer.cc",
+                                          "search/frameworks/accelerate/accelerate_reader.cc",
+                                          "search/frameworks/gpt_neox/gpt_neox_reader.cc",
+                                          "search/frameworks/gpt_neox/gpt_neox_writer.cc",
+                                          "search/frameworks/maxtext/maxtext_reader.cc",
+                                          "search/frameworks/nanotron/nanotron.h",
+                                          "search/frameworks/nanotron/nanotron_reader.cc",
+                                          "search/frameworks/nanotron/nanotron_writer.cc",
                                           "search/frameworks/torchtitan/torchtitan_reader.cc"};
   const fs::path root = SourcePath("");
   std::set<std::string> named;

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/frameworks/accelerate/accelerate.h"
+#include "search/frameworks/deepspeed/deepspeed.h"
 #include "search/frameworks/settings/settings_forms.h"
 
 namespace autocfg {
@@ -108,7 +109,8 @@ void ReadAccelerateBatch(const ReadingOptions& options, SettingReader& read, Run
   if (steps == 0) {
     constexpr std::string_view kSteps = "deepspeed_config.gradient_accumulation_steps";
     const Setting* said = read.Find(kSteps);
-    const bool whole = said != nullptr && !said->values.empty() && said->values.front() != "auto";
+    const bool whole =
+        said != nullptr && !said->values.empty() && said->values.front() != deepspeed::kChosenLater;
     steps = whole ? read.Whole(kSteps, 1) : read.Whole("gradient_accumulation_steps", 1);
   }
   run.plan.micro_batch = micro;
