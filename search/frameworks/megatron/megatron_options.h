@@ -154,8 +154,7 @@ inline constexpr HarmlessSetting kMegatronHarmless[] = {
      "--block-data-path --evidence-data-path --titles-data-path --query-in-block-prob --vision-* --dino-* "
      "--img-* --iter-per-epoch --num-channels --num-classes --patch-dim --classes-fraction --swin-* "
      "--retro-attention-gate --retro-cyclic-train-iters --retro-encoder-* --retro-num-* "
-     "--retro-no-verify-neighbor-count --encoder-tensor-model-parallel-size "
-     "--encoder-pipeline-model-parallel-size --pipeline-model-parallel-split-rank",
+     "--retro-no-verify-neighbor-count",
      "it is of models other than GPT"},
     {"--kitchen-attention-backend --use-kitchen-attention",
      "it says nothing without --use-kitchen, which is refused"},
@@ -187,7 +186,9 @@ inline constexpr UnmodelledSetting kMegatronUnmodelled[] = {
     {"--optimizer-cpu-offload", kNoHostStates},
     {"--cpu-offloading --cpu-offloading-num-layers --fine-grained-activation-offloading --offload-modules",
      kNoHostActivations},
-    {"--encoder-num-layers", "encoders are not modelled"},
+    {"--encoder-num-layers --encoder-tensor-model-parallel-size --encoder-pipeline-model-parallel-size "
+     "--pipeline-model-parallel-split-rank",
+     "encoders are not modelled"},
     {"--squared-relu --quick-geglu --openai-gelu --activation-func --gated-linear-unit",
      "this activation is not modelled"},
     {"--fp32-residual-connection", "residuals in fp32 are not modelled"},
