@@ -134,10 +134,10 @@ absl::Status CheckStoredWeights(const std::string& model) {
   if (ModelPreset(model).ok() || !LooksLikeFile(model)) return absl::OkStatus();
   const auto json = ReadJson(model);
   if (!json.ok()) return json.status();  // as of a pipe, whose text was read with the model
-  if (!StoresNormsLessOne(*json)) return absl::OkStatus();
+  const std::string meaning = OtherMeaningOfWeights(*json);
+  if (meaning.empty()) return absl::OkStatus();
   return absl::UnimplementedError(
-      "norms of gemma's and nemotron's weights store what is added to 1, which is not supported yet; leave "
-      "it out, or use another model");
+      fmt::format("{}, which is not supported yet; leave it out, or use another model", meaning));
 }
 
 absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text, const GpuList& machine) {

@@ -256,9 +256,20 @@ bool IsHuggingFaceConfig(const Json& json) {
          (json.contains("architectures") || json.contains("num_hidden_layers") || json.contains("n_layer"));
 }
 
-bool StoresNormsLessOne(const Json& json) {
-  return json.is_object() && json.contains("model_type") &&
-         (json["model_type"] == "gemma" || json["model_type"] == "nemotron");
+std::string OtherMeaningOfWeights(const Json& json) {
+  struct Meaning {
+    std::string_view type, what;
+  };
+  constexpr std::string_view kNorms = "norms of {}'s weights store what is added to 1";
+  constexpr std::string_view kRotary = "{}'s weights are for rotary embeddings of neighbouring dims";
+  constexpr Meaning kMeanings[] = {{"gemma", kNorms},    {"nemotron", kNorms},  {"cohere", kRotary},
+                                   {"cohere2", kRotary}, {"ernie4_5", kRotary}, {"glm", kRotary},
+                                   {"glm4", kRotary},    {"helium", kRotary}};
+  if (!json.is_object() || !json.contains("model_type")) return "";
+  for (const auto& [type, what] : kMeanings) {
+    if (json["model_type"] == type) return fmt::format(fmt::runtime(what), type);
+  }
+  return "";
 }
 
 absl::StatusOr<ModelSpec> ImportHuggingFace(const Json& json, std::vector<std::string>* notes) {

@@ -15,10 +15,9 @@ namespace autocfg {
 // it.
 bool IsHuggingFaceConfig(const nlohmann::ordered_json& json);
 
-// Returns true if the norms in the weights of this configuration's model store what is added to 1, and the
-// ModelSpec does not tell: of the first Gemma and of Nemotron, whose tensors have the names and shapes of
-// others.
-bool StoresNormsLessOne(const nlohmann::ordered_json& json);
+// Returns what the weights of this configuration's model mean otherwise than those of the model that their
+// names and shapes are of: "norms of gemma's weights store what is added to 1". Empty: nothing.
+std::string OtherMeaningOfWeights(const nlohmann::ordered_json& json);
 
 // Imports a configuration. Missing fields take the defaults of the model type's configuration class in
 // transformers. Fields that do not change a training step (dropout, token ids, generation, initialisation of

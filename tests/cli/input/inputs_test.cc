@@ -54,8 +54,9 @@ TEST(LoadModel, OurOwnFormat) {
 }
 
 // The first Gemma's tensors have the names and shapes of Llama's, but its norms store what is added to 1.
-// Those of Gemma 2 have names of their own.
-TEST(CheckStoredWeights, RefusesGemma) {
+// Those of Gemma 2 have names of their own. Cohere's, Helium's and ERNIE's queries and keys pair neighbouring
+// dims (transformers: rotate_half of modeling_cohere.py, modeling_helium.py and modeling_ernie4_5.py).
+TEST(CheckStoredWeights, RefusesWhatMeansOtherThings) {
   const ScratchDirectory dir;
   EXPECT_TRUE(CheckStoredWeights("gpt2-tiny").ok());
   EXPECT_TRUE(CheckStoredWeights(dir.Write("l.json", R"({"model_type": "llama"})")).ok());
@@ -63,6 +64,11 @@ TEST(CheckStoredWeights, RefusesGemma) {
   const absl::Status status = CheckStoredWeights(dir.Write("1.json", R"({"model_type": "gemma"})"));
   EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
   ExpectSays(status, {"norms of gemma", "added to 1", "not supported yet"});
+  for (const char* type : {"cohere", "ernie4_5", "helium"}) {
+    const std::string json = std::string(R"({"model_type": ")") + type + "\"}";
+    ExpectSays(CheckStoredWeights(dir.Write("r.json", json)),
+               {type, "rotary embeddings of neighbouring dims"});
+  }
 }
 
 TEST(LoadModel, BadFiles) {
