@@ -50,7 +50,7 @@ void AddUndescribed(std::string_view part, ModelSpec& model) {
   model.undescribed += part;
 }
 
-void SetLlamaParts(ModelSpec& model) {
+void SetPartsOfLlama(ModelSpec& model) {
   model.activation = Activation::kSwiGlu;
   model.norm = Norm::kRmsNorm;
   model.position = Position::kRope;
@@ -72,7 +72,7 @@ void SetAttentionScale(double scale, ModelSpec& model) {
 }
 
 void ReadLlamaSizes(const LlamaDefaults& defaults, ConfigReader& reader, ModelSpec& model) {
-  SetLlamaParts(model);
+  SetPartsOfLlama(model);
   for (const std::string_view name : {"num_hidden_layers", "hidden_size"}) reader.Require(name);
   reader.Size("num_hidden_layers", model.layers);
   reader.Size("hidden_size", model.hidden);

@@ -120,7 +120,7 @@ void ReadLlamaSizes(const LlamaDefaults& defaults, ConfigReader& reader, ModelSp
 void ReadNamedSizes(const LlamaDefaults& defaults, ConfigReader& reader, ModelSpec& model);
 
 // Sets RMSNorm, SwiGLU and rotary positions, without biases.
-void SetLlamaParts(ModelSpec& model);
+void SetPartsOfLlama(ModelSpec& model);
 
 // Reads the biases of all of attention's projections, from one field.
 void ReadAttentionBias(std::string_view name, ConfigReader& reader, ModelSpec& model);

@@ -14,7 +14,7 @@ constexpr std::int64_t kMostRopeRatio = 1'000'000;
 
 // ChatGLM2 and later. Half of the dims of a head rotate.
 void ReadChatGlm(ConfigReader& reader, ModelSpec& model) {
-  SetLlamaParts(model);
+  SetPartsOfLlama(model);
   for (const std::string_view name : {"num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size"})
     reader.Require(name);
   reader.Require({"padded_vocab_size", "vocab_size"});
@@ -71,7 +71,7 @@ void ReadBaichuan(ConfigReader& reader, ModelSpec& model) {
 }
 
 void ReadExaone(ConfigReader& reader, ModelSpec& model) {
-  SetLlamaParts(model);
+  SetPartsOfLlama(model);
   for (const std::string_view name :
        {"num_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size"}) {
     reader.Require(name);

@@ -32,8 +32,8 @@ Activation ReadGptNeoxActivation(SettingReader& read) {
 // Gated layers are narrower, so that they have as many parameters (megatron/model/transformer.py).
 std::int64_t ReadGptNeoxFfn(SettingReader& read, const ModelSpec& model) {
   const double factor = read.Real("expansion_factor", 4);
-  const std::int64_t said =
-      read.Whole("intermediate_size", static_cast<std::int64_t>(factor * static_cast<double>(model.hidden)));
+  const double wide = std::min(factor * static_cast<double>(model.hidden), static_cast<double>(kMostSize));
+  const std::int64_t said = read.Whole("intermediate_size", static_cast<std::int64_t>(wide));
   const std::int64_t multiple = read.Whole("mlp_multiple_of", 1);
   const std::int64_t width = IsGated(model.activation) ? said * 2 / 3 / 2 : said;
   return (width + multiple - 1) / multiple * multiple;

@@ -178,7 +178,7 @@ void ReadMaxText(const ReadingOptions& options, SettingReader& read, RunDraft& r
   if (!read.ok()) return;
   const double of_device = read.Real(maxtext::kBatch, 12);
   const double micro = of_device * static_cast<double>(run.plan.tp);
-  if (micro != std::floor(micro) || micro < 1) {
+  if (micro != std::floor(micro) || micro < 1 || micro > static_cast<double>(kMostSize)) {
     read.Fail(fmt::format("{} is {}, which with {}={} makes no whole batch; change one of them",
                           maxtext::kBatch, of_device, maxtext::kTensor, run.plan.tp));
     return;
