@@ -12,9 +12,9 @@
 
 #include "fmt/format.h"
 #include "search/blocks/layer.h"
+#include "search/plan/engine_stages/weighted_stages.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
-#include "search/plan/weighted_stages.h"
 
 namespace autocfg {
 namespace {

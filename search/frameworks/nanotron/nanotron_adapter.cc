@@ -1,7 +1,7 @@
 #include "search/frameworks/adapter.h"
 #include "search/frameworks/nanotron/nanotron.h"
 #include "search/frameworks/plan_rules.h"
-#include "search/plan/weighted_stages.h"
+#include "search/plan/engine_stages/weighted_stages.h"
 
 namespace autocfg {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/frameworks/nanotron/nanotron.h"
-#include "search/plan/weighted_stages.h"
+#include "search/plan/engine_stages/weighted_stages.h"
 
 namespace autocfg {
 namespace {

@@ -10,9 +10,9 @@
 #include "gtest/gtest.h"
 #include "search/blocks/layer.h"
 #include "search/cost/kinds_of_layers.h"
+#include "search/plan/engine_stages/weighted_stages.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
-#include "search/plan/weighted_stages.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/search/cost/synthetic_device.h"
 

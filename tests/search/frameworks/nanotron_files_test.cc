@@ -10,9 +10,9 @@
 #include "search/frameworks/export_target.h"
 #include "search/frameworks/framework_file.h"
 #include "search/frameworks/nanotron/nanotron.h"
+#include "search/plan/engine_stages/weighted_stages.h"
 #include "search/plan/plan_text.h"
 #include "search/plan/states/precision.h"
-#include "search/plan/weighted_stages.h"
 #include "tests/search/frameworks/persons_files.h"
 
 namespace autocfg {

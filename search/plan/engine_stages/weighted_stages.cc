@@ -1,4 +1,4 @@
-#include "search/plan/weighted_stages.h"
+#include "search/plan/engine_stages/weighted_stages.h"
 
 #include <algorithm>
 #include <cstddef>
