@@ -8,6 +8,7 @@
 
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "cli/client/study_names.h"
 #include "cli/input/files.h"
 #include "cli/input/inputs.h"
 #include "cli/input/option_values.h"
@@ -242,9 +243,14 @@ absl::Status CheckFrameworkOptions(const InputArgs& args) {
   const std::string given = !args.from.empty()          ? "--from"
                             : !args.vocab.empty()       ? "--vocab"
                             : !args.environment.empty() ? "--env"
-                            : !args.arguments.empty()
-                                ? fmt::format("'{}'", base::Printable(args.arguments.front()))
-                                : "";
+                                                        : "";
+  if (given.empty() && !args.arguments.empty()) {
+    const std::string& word = args.arguments.front();
+    return absl::InvalidArgumentError(fmt::format("unexpected '{}'{}", base::Printable(word),
+                                                  ParseStudyId(word).ok()
+                                                      ? fmt::format("; did you mean --study {}?", word)
+                                                      : "; only a script of --input takes arguments"));
+  }
   if (given.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("{} is for --input with a framework's file; give one, or leave it out", given));

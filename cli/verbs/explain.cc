@@ -175,6 +175,7 @@ int RunEvidence(const ExplainArgs& args) {
 }
 
 int RunExplain(const ExplainArgs& args) {
+  if (absl::Status status = CheckFrameworkOptions(args.input); !status.ok()) return Fail(status);
   if (args.of_input || args.of_study) return RunEvidence(args);
   const bool of_database = !args.service.database.empty() && !IsOfThisMachine(args.question);
   if (args.service.remote() || of_database) {
@@ -183,7 +184,6 @@ int RunExplain(const ExplainArgs& args) {
                     ? "--coordinator is for a stored study; name one with --study"
                     : "--db is for a stored study or this machine; give --study or --cluster local");
   }
-  if (absl::Status status = CheckFrameworkOptions(args.input); !status.ok()) return Fail(status);
   return ExplainPrediction(args, args.question, nullptr);
 }
 
@@ -205,14 +205,20 @@ void AddExplain(CLI::App& app, Verb& chosen) {
       "predicted ones. With options above in place of its parts, --against or --json, or if nothing was "
       "measured: the prediction");
   AddFrameworkOptions(verb, args->input);
-  const CLI::Option* study = verb->add_option("study,--study", args->study,
-                                              "a study (3) or a trial (3/trials/7); shows the same of "
-                                              "its best plan, or of that trial");
+  const CLI::Option* study = verb->add_option("--study", args->study,
+                                              "a study (3) or a trial (3/trials/7), which may also stand "
+                                              "alone; shows the same of its best plan, or of that trial");
   AddServiceOptions(verb, args->service);
   verb->callback([args, against, input, study, &chosen] {
     args->compares = against->count() > 0;
     args->of_input = input->count() > 0;
     args->of_study = study->count() > 0;
+    // A word without a file, whose script would take it, is the study.
+    std::vector<std::string>& words = args->input.arguments;
+    if (!args->of_input && !args->of_study && words.size() == 1) {
+      args->study = std::exchange(words, {}).front();
+      args->of_study = true;
+    }
     chosen = [args] { return RunExplain(*args); };
   });
 }
