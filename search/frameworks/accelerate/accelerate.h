@@ -9,7 +9,7 @@
 
 namespace autocfg {
 
-inline constexpr std::string_view kAccelerate = "accelerate";
+inline constexpr std::string_view kAccelerate = "fsdp";  // what its files mostly say
 inline constexpr std::string_view kAccelerateVersion = "1.12";
 
 namespace accelerate {

@@ -15,8 +15,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(Engines, AllHaveAFile) {
-  EXPECT_THAT(EngineNames(), ElementsAre("autocfg", "accelerate", "deepspeed", "gpt-neox", "maxtext",
-                                         "megatron", "nanotron", "nemo", "torchtitan"));
+  EXPECT_THAT(EngineNames(), ElementsAre("autocfg", "deepspeed", "fsdp", "gpt-neox", "maxtext", "megatron",
+                                         "nanotron", "nemo", "torchtitan"));
   for (const std::string& name : EngineNames()) {
     const auto engine = EngineNamed(name);
     ASSERT_TRUE(engine.ok()) << engine.status();
@@ -32,9 +32,8 @@ TEST(Engines, UnknownNamesListTheOthers) {
   EXPECT_EQ(unknown.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(
       std::string(unknown.status().message()),
-      HasSubstr(
-          "unknown engine 'megatorn'; expected autocfg, accelerate, deepspeed, gpt-neox, maxtext, megatron, "
-          "nanotron, nemo or torchtitan"));
+      HasSubstr("unknown engine 'megatorn'; expected autocfg, deepspeed, fsdp, gpt-neox, maxtext, megatron, "
+                "nanotron, nemo or torchtitan"));
 }
 
 TEST(Engines, MayHaveTheFiguresOfAnother) {
