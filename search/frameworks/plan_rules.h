@@ -65,4 +65,14 @@ inline constexpr LegalityRule kWholeKvHeads = {
     [](const PlanCase& c) { return KvReplicas(c.model, c.plan) > 1; },
     Says<"tp above the number of key-value heads">};
 
+// Those who train with DeepSpeed sum gradients in bf16 under ZeRO alone (ReadDeepSpeedSums).
+inline constexpr LegalityRule kSumsOfDeepSpeed = {
+    kCannot, "narrow_gradients", kReads<"zero", "pp", "dp">,
+    [](const PlanCase& c) {
+      const Precision& types = c.workload.precision;
+      return types.compute == DType::kBF16 && types.gradients == DType::kBF16 && c.plan.zero_stage == 0 &&
+             BatchRanks(c.plan) > 1 && !SplitsDepth(c.plan);
+    },
+    Says<"zero=0 with gradients in bf16 (without ZeRO it sums them in fp32)">};
+
 }  // namespace autocfg

@@ -18,7 +18,10 @@ bool IsDataGroup(CommGroup group) {
 // Returns an error that names a precision the device has a rate for.
 absl::Status MissingRate(const ClusterSpec& cluster, const Precision& precision) {
   const DeviceSpec& device = cluster.groups.front().device;
-  const std::string figure = fmt::format("device.flops_per_s.{}", BaseName(precision));
+  // Both ways of scaling fp8 have one rate (PeakFlops).
+  const bool blocks = precision.products == ProductFormat::kFp8Block;
+  const std::string figure = fmt::format("device.flops_per_s.{}",
+                                         blocks ? FiguresOf(ProductFormat::kFp8).name : BaseName(precision));
   for (const std::string_view other : {"bf16", "fp16", "fp32"}) {
     if (PeakFlops(device, *ParsePrecision(other))) {
       return MissingFigure(cluster, figure, fmt::format("give it, or use precision {}", other));

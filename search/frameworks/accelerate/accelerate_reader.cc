@@ -76,6 +76,10 @@ void ReadAccelerateStates(SettingReader& read, RunDraft& run) {
     plan.zero_stage = read.Whole(accelerate::kStage, 2, 0, 3);
     plan.grad_overlap = plan.zero_stage == 3;
     plan.param_overlap = plan.zero_stage == 3;
+    if (plan.zero_stage > 0 && run.workload.precision.compute == DType::kBF16)
+      run.workload.precision.gradients = DType::kBF16;  // ReadDeepSpeedSums
+    read.NoteOf(*read.Find(accelerate::kKind),
+                "is DEEPSPEED: its step is predicted with the figures of FSDP");
   } else if (kind == "MULTI_GPU" || kind == "NO") {
     plan.grad_overlap = true;
   } else {
@@ -93,8 +97,11 @@ void ReadAccelerateBatch(const ReadingOptions& options, SettingReader& read, Run
   const auto size = [&](std::string_view name) {
     for (Setting& option : trainer.settings) {
       std::ranges::replace(option.name, '-', '_');
-      if (option.name == fmt::format("__{}", name) && option.values.size() == 1)
-        return base::ParseNumber<std::int64_t>(option.values.front(), 1, kMostSize).value_or(0);
+      if (option.name != fmt::format("__{}", name)) continue;
+      const std::string value = option.values.size() == 1 ? option.values.front() : "";
+      if (const auto count = base::ParseNumber<std::int64_t>(value, 1, kMostSize)) return *count;
+      read.Fail(
+          fmt::format("--{} behind it is '{}'; give a whole number from 1 on", name, base::Printable(value)));
     }
     return std::int64_t{0};
   };
@@ -149,8 +156,8 @@ void ReadAccelerate(const ReadingOptions& options, SettingReader& read, RunDraft
   SetDataRanks(std::array<SayingSetting, 1>{{{"tp", accelerate::kTp}}}, read, run);
   ReadAccelerateBatch(options, read, run);
   if (!read.ok()) return;
-  ReadAccelerateStates(read, run);
   ReadAcceleratePrecision(read, run);
+  ReadAccelerateStates(read, run);
   run.unsaid.emplace_back("attention");
   run.unsaid.emplace_back("mbs");
   if (read.Flag(accelerate::kRecompute)) {

@@ -36,5 +36,9 @@ ExportedFile WriteDeepSpeed(const ExportedRun& run);
 // Puts what the options of Hugging Face's Trainer say in place of "auto".
 void FillInAutos(const std::vector<LaunchWord>& words, SettingsText& settings);
 void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft& run);
+// Sets the type in which gradients are summed, for all who train with DeepSpeed. Without ZeRO its optimizer
+// for bf16 needs sums in fp32; ZeRO's own sums in the type of the run (engine.py, get_data_types). Needs the
+// stage of ZeRO and pp.
+void ReadDeepSpeedSums(bool bf16, bool fp16, SettingReader& read, RunDraft& run);
 
 }  // namespace autocfg

@@ -22,13 +22,7 @@ constexpr LegalityRule kDeepSpeedRules[] = {
     {kCannot, "sharded_pipeline", kReads<"zero", "pp">,
      [](const PlanCase& c) { return c.plan.zero_stage >= 2 && SplitsDepth(c.plan); },
      Says<"zero=2 and 3 with pp (its pipeline refuses them)">},
-    {kCannot, "narrow_gradients", kReads<"zero", "pp", "dp">,
-     [](const PlanCase& c) {
-       return c.workload.precision.compute == DType::kBF16 &&
-              c.workload.precision.gradients == DType::kBF16 && c.plan.zero_stage == 0 &&
-              BatchRanks(c.plan) > 1 && !SplitsDepth(c.plan);
-     },
-     Says<"zero=0 with gradients in bf16 (without ZeRO it sums them in fp32)">},
+    kSumsOfDeepSpeed,
     {kCannot, "sequence", kReads<"tp", "sp">, [](const PlanCase& c) { return SplitsSequence(c.plan); },
      Says<"sp=1 (its sequence parallelism is another)">},
     {kCannot, "overlapped_replicas", kReads<"zero", "pp", "grad_overlap">,

@@ -131,21 +131,6 @@ void ReadZero(SettingReader& read, RunDraft& run) {
                       "a second copy of the parameters is not modelled");
 }
 
-// The type in which gradients are summed. Without ZeRO its optimizer for bf16 needs sums in fp32; ZeRO's own
-// sums in the type of the run (engine.py, get_data_types).
-void ReadSums(bool bf16, bool fp16, SettingReader& read, RunDraft& run) {
-  const bool zero = run.plan.zero_stage > 0;
-  const std::string type = read.Text(deepspeed::kSums, bf16 && zero ? "bf16" : "fp32");
-  if (type != "fp32" && !(bf16 && type == "bf16") && !(fp16 && type == "fp16")) {
-    read.Fail(*read.Find(deepspeed::kSums),
-              fmt::format("is '{}'; fp32 and the type of the run can be read", base::Printable(type)));
-  } else if (type == "bf16" && !zero && run.plan.pp == 1) {
-    read.Fail(*read.Find(deepspeed::kSums),
-              "is bf16, for which DeepSpeed needs ZeRO; write fp32, or zero_optimization.stage 1");
-  }
-  if (type == "bf16") run.workload.precision.gradients = DType::kBF16;
-}
-
 void NoteWhatIsTheScripts(const ReadingOptions& options, const RunDraft& run, SettingReader& read) {
   const bool recompute = run.plan.recompute == Recompute::kFull || options.plan.contains("recompute"),
              attention = options.plan.contains("attention");
@@ -186,6 +171,19 @@ void FillInAutos(const std::vector<LaunchWord>& words, SettingsText& settings) {
     fill_in(fmt::format("{}.enabled", type), {trainer.IsOn(type) ? "true" : "false"}, "");
 }
 
+void ReadDeepSpeedSums(bool bf16, bool fp16, SettingReader& read, RunDraft& run) {
+  const bool zero = run.plan.zero_stage > 0;
+  const std::string type = read.Text(deepspeed::kSums, bf16 && zero ? "bf16" : "fp32");
+  if (type != "fp32" && !(bf16 && type == "bf16") && !(fp16 && type == "fp16")) {
+    read.Fail(*read.Find(deepspeed::kSums),
+              fmt::format("is '{}'; fp32 and the type of the run can be read", base::Printable(type)));
+  } else if (type == "bf16" && !zero && run.plan.pp == 1) {
+    read.Fail(*read.Find(deepspeed::kSums),
+              "is bf16, for which DeepSpeed needs ZeRO; write fp32, or zero_optimization.stage 1");
+  }
+  if (type == "bf16") run.workload.precision.gradients = DType::kBF16;
+}
+
 void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
   if (!options.model) {
     read.Fail("the format says nothing of the model; give --model");
@@ -209,9 +207,8 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
   ReadTensorOverlap(deepspeed::kTpOverlap, read, run);
   run.unsaid.emplace_back("attention");
   const std::int64_t interval = read.Whole(deepspeed::kRecompute, 0, 0);
-  if (plan.pp > 1 && interval > 0) {
-    plan.recompute = Recompute::kFull;
-  } else if (TrainerOptions(options.launch.arguments).IsOn("gradient_checkpointing")) {
+  if ((plan.pp > 1 && interval > 0) ||
+      TrainerOptions(options.launch.arguments).IsOn("gradient_checkpointing")) {
     plan.recompute = Recompute::kFull;
   } else {
     run.unsaid.emplace_back("recompute");
@@ -242,7 +239,7 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
         "fp16.fp16_master_weights_and_grads", "bfloat16.bf16_master_weights_and_grads",
         "bfloat16.bf16_optimizer_states"})
     read.RefuseIfOn(narrow, "states without a copy in fp32 are not modelled");
-  ReadSums(bf16, fp16, read, run);
+  ReadDeepSpeedSums(bf16, fp16, read, run);
   ReadOptimizer({.name = "optimizer.type", .momentum = "optimizer.params.momentum"}, read, run);
 }
 

@@ -8,6 +8,7 @@ namespace autocfg {
 namespace {
 
 constexpr LegalityRule kGptNeoxRules[] = {
+    kSumsOfDeepSpeed,
     {kCannot, "schedule", kReads<"pp", "schedule">,
      [](const PlanCase& c) { return SplitsDepth(c.plan) && c.plan.schedule != Schedule::kOneFOneB; },
      [](const PlanCase& c) { return SaysSchedule(c, "1f1b"); }},

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "fmt/format.h"
+#include "search/frameworks/deepspeed/deepspeed.h"
 #include "search/frameworks/gpt_neox/gpt_neox.h"
 
 namespace autocfg {
@@ -119,8 +120,6 @@ void ReadGptNeoxPrecision(SettingReader& read, RunDraft& run) {
               fmt::format("is '{}'; give bfloat16, fp16 or fp32", base::Printable(said)));
   }
   run.workload.precision = *ParsePrecision(brain ? "bf16" : half || said == "fp16" ? "fp16" : "fp32");
-  constexpr std::string_view kSums = "data_types.grad_accum_dtype";
-  if (brain && read.Text(kSums, "fp32") == "bf16") run.workload.precision.gradients = DType::kBF16;
   ReadOptimizer({.name = "optimizer.type", .momentum = "optimizer.params.momentum"}, read, run);
 }
 
@@ -201,6 +200,8 @@ void ReadGptNeox(const ReadingOptions& options, SettingReader& read, RunDraft& r
   ReadGptNeoxBatch(options, read, run);
   if (!read.ok()) return;
   ReadGptNeoxStates(stages >= 1, read, plan);
+  const DType compute = run.workload.precision.compute;
+  ReadDeepSpeedSums(compute == DType::kBF16, compute == DType::kF16, read, run);
   plan.sequence_parallel = read.Flag(neox::kSequenceParallel) && plan.tp > 1;
   plan.scatter_gather = plan.tp > 1 && plan.pp > 1 && !plan.sequence_parallel;
   ReadGptNeoxAttention(read, run);

@@ -72,7 +72,7 @@ void ReadMaxTextModel(const ReadingOptions& options, SettingReader& read, RunDra
     auto preset = known == kMaxTextModels.end() ? ModelPreset("") : ModelPreset(known->second);
     if (!preset.ok()) {
       read.Fail(*read.Find(maxtext::kModel),
-                fmt::format("is '{}', which is no known model; give its shape with --model",
+                fmt::format("is '{}', a model that is not known; give its shape with --model",
                             base::Printable(name)));
       return;
     }
@@ -163,7 +163,8 @@ void ReadMaxTextPrecision(SettingReader& read, RunDraft& run) {
   }
   run.workload.precision = *ParsePrecision(!quantized.empty() ? "fp8" : type == "bfloat16" ? "bf16" : "fp32");
   if (read.Text("weight_dtype", "float32") == "bfloat16" && type == "bfloat16")
-    run.workload.precision = *ParsePrecision("bf16:grads=bf16,moments=bf16,master=none");
+    run.workload.precision = *ParsePrecision(
+        fmt::format("{}:grads=bf16,moments=bf16,master=none", quantized.empty() ? "bf16" : "fp8"));
   const std::string optimizer = read.Text("opt_type", "adamw");
   if (optimizer == "adam_pax") return;
   ReadOptimizer({.name = "opt_type", .momentum = "momentum", .otherwise = "adamw"}, read, run);

@@ -95,7 +95,7 @@ constexpr UnmodelledSetting kTorchtitanUnmodelled[] = {
     {"model.flavor", kNoExperts, "moe -A"},
     {"model.name", "models of images are not modelled", "flux vlm"},
     {"model.converters", kNoAdapters, "lora"},
-    {"model.converters", kNoFp4, "fp4"},
+    {"model.converters mx.recipe_name quantize.linear.mx.recipe_name", kNoFp4, "fp4"},
     {"training.enable_cpu_offload", kNoHostStates},
     {"optimizer.early_step_in_backward", "updates in the backward are not modelled"},
     {"parallelism.pipeline_parallel_schedule_csv", "this schedule is not modelled"},

@@ -66,6 +66,8 @@ TEST(SettingsTogether, TorchtitanNamesItsMicroscalingInTwoWays) {
   EXPECT_EQ(PrecisionOf(Titan("", "", "converters = [\"quantize.linear.mx\"]\n")), "mxfp8");
   EXPECT_THAT(PrecisionOf(Titan("", "", "converters = [\"quantize.grouped_mm.mx\"]\n")),
               HasSubstr("has quantize.grouped_mm.mx, which is not modelled"));
+  EXPECT_THAT(PrecisionOf(Titan("", "", "converters = [\"mx\"]\n[mx]\nrecipe_name = \"mxfp4_cutlass\"\n")),
+              HasSubstr("fp4 is not modelled"));
 }
 
 // The schedule runs over the local batch; a larger global batch repeats it.

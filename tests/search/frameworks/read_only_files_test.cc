@@ -55,6 +55,15 @@ TEST(ReadOnlyFiles, OfGptNeox) {
   plan.micro_batch = 8;
   const auto changed = ChangePlan(run, plan, OnRanks(16));
   EXPECT_TRUE(changed.ok()) << changed.status();
+  // Its bf16 sums as DeepSpeed does under ZeRO.
+  const auto states = [&](const char* more) {
+    const std::string file =
+        absl::StrReplaceAll(test::FileNamed("neox.yml"), {{"\"fp16\"", absl::StrCat(more, "\"bf16\"")}});
+    const auto bf16 = ReadFrameworkFile(kGptNeox, "f", file, OnRanks(16));
+    return bf16.ok() ? PrecisionText(bf16->workload.precision) : std::string(bf16.status().message());
+  };
+  EXPECT_EQ(states(""), "bf16:grads=bf16");
+  EXPECT_EQ(states("\"data_types\": {\"grad_accum_dtype\": \"fp32\"}, "), "bf16");
   ExpectRefused(kGptNeox, test::FileNamed("neox.yml"), OnRanks(16),
                 {{"\"flash\"", "\"mamba\"", "f:14: attention_config cannot be read: other layers"},
                  {"\"stage\": 1", "\"stage\": 1, \"cpu_offload\": true", "states in host memory"},
@@ -79,6 +88,15 @@ TEST(ReadOnlyFiles, OfAccelerate) {
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(run->workload.global_batch, 128);
   EXPECT_EQ(PlanText(run->plan), "tp=1,pp=1,dp=16,mbs=2,zero=3,dp_shard=8,grad_overlap=1,param_overlap=1");
+  const auto deepspeed = ReadFrameworkFile(
+      kAccelerate, "f", absl::StrReplaceAll(text, {{"type: FSDP", "type: DEEPSPEED"}}), options);
+  ASSERT_TRUE(deepspeed.ok()) << deepspeed.status();
+  EXPECT_EQ(PrecisionText(deepspeed->workload.precision), "bf16:grads=bf16");
+  EXPECT_THAT(deepspeed->notes, testing::Contains(HasSubstr("with the figures of FSDP")));
+  ReadingOptions wrong = options;
+  wrong.launch.arguments.back() = {"four"};
+  EXPECT_THAT(std::string(ReadFrameworkFile(kAccelerate, "f", text, wrong).status().message()),
+              HasSubstr("--gradient_accumulation_steps behind it is 'four'; give a whole number"));
   ExpectRefused(kAccelerate, text, options,
                 {{"offload_params: false", "offload_params: true", "states in host memory"},
                  {"HYBRID_SHARD", "SOME_SHARD", "f:5: fsdp_config.fsdp_sharding_strategy is 'SOME_SHARD'"},
@@ -96,10 +114,14 @@ TEST(ReadOnlyFiles, OfMaxText) {
   EXPECT_EQ(run->workload.global_batch, 128);
   EXPECT_EQ(PlanText(run->plan),
             "tp=1,pp=1,dp=32,mbs=4,recompute=full,zero=3,dp_shard=8,grad_overlap=1,param_overlap=1");
+  const auto narrow =
+      ReadFrameworkFile(kMaxText, "f", text + "quantization: fp8\nweight_dtype: bfloat16\n", OnRanks(32));
+  ASSERT_TRUE(narrow.ok()) << narrow.status();
+  EXPECT_EQ(PrecisionText(narrow->workload.precision), "fp8:grads=bf16,moments=bf16,master=none");
   ExpectRefused(
       kMaxText, text, OnRanks(32),
       {{"llama2-7b", "mixtral-8x7b", "mixtures of experts"},
-       {"llama2-7b", "unknown-7b", "f:2: model_name is 'unknown-7b', which is no known model"},
+       {"llama2-7b", "unknown-7b", "f:2: model_name is 'unknown-7b', a model that is not known"},
        {"remat_policy: full", "remat_policy: full\nici_pipeline_parallelism: 2", "its pipeline is not"},
        {"batch_size: 4", "batch_size: 0.3", "makes no whole batch"}});
 }

@@ -359,6 +359,8 @@ TEST(EnginePrediction, Fp8ProductsTakeTheirRateAndCasts) {
   const auto refused = ClusterOpTimes::Create(a100.cluster, a100.workload.precision);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("flops_per_s.fp8"));
+  const auto blocks = ClusterOpTimes::Create(a100.cluster, *ParsePrecision("fp8_block"));
+  EXPECT_EQ(blocks.status(), refused.status()) << "it has the same rate";
 }
 
 // What is cast along rows and columns serves the product of an input, that of its gradient and the one of
