@@ -103,7 +103,7 @@ bool HasAttentionAlone(const Json& json) {
          std::ranges::all_of(*types, [](const Json& type) { return type == "attention"; });
 }
 
-// Refuses what is no model, or a model of another kind than a dense decoder, and names what it is.
+// Refuses files of adapters and of models that are no dense decoders, and names what they are.
 absl::Status CheckDecoder(const Json& json, const std::string& path) {
   if (const auto adapter = json.find("peft_type"); adapter != json.end()) {
     const auto base_model = json.find("base_model_name_or_path");

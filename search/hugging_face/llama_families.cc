@@ -320,8 +320,8 @@ void ReadCwm(ConfigReader& reader, ModelSpec& model) {
   reader.Windows({.window = 8192, .windowed = [](std::int64_t layer) { return layer % 4 != 0; }}, model);
 }
 
-// Where all layers have attention and there are no experts; else ImportHuggingFace refuses the file. Its
-// feed-forward block is the one that experts would share.
+// ImportHuggingFace refuses files with other layers than attention or with experts. The feed-forward block is
+// the one that experts would share.
 void ReadGraniteMoeHybrid(ConfigReader& reader, ModelSpec& model) {
   reader.Require("shared_intermediate_size");
   ReadGranite(reader, model);

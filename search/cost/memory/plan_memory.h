@@ -72,7 +72,7 @@ class PlanMemory {
  private:
   std::int64_t OptimizerBytes(const RankUnits& units) const;
   double GradientBytes() const;  // of each element that a rank keeps
-  // Of those that it updates, beside the optimizer's states.
+  // What each element that it updates takes in the step, beside the optimizer's states.
   double UpdateBytes(const RankUnits& units) const;
   std::int64_t OperandCopies(const RankUnits& units) const;  // of parameters, in the format of products
 

@@ -57,7 +57,7 @@ inline constexpr std::string_view kFp4Recipe = "--fp4-recipe";
 // Its recipes, and the precisions that they are.
 inline constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kFp8Recipes = {
     {{"delayed", "fp8"}, {"tensorwise", "fp8"}, {"blockwise", "fp8_block"}, {"mxfp8", "mxfp8"}}};
-// Of logs alone.
+// Logs alone say these.
 inline constexpr std::string_view kWorldSize = "--world-size";
 inline constexpr std::string_view kFromBridge = "--megatron-bridge";
 inline constexpr std::string_view kGroupedQueries = "--group-query-attention";

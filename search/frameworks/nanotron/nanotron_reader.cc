@@ -15,7 +15,7 @@ constexpr std::string_view kNanotronScaling = "model.model_config.rope_scaling."
 constexpr std::string_view kNanotronAttention = "model.model_config._attn_implementation";
 constexpr std::string_view kNanotronVocab = "model.model_config.vocab_size";
 
-// Of a model whose frequencies are scaled, the name of the scaling suffices for predictions.
+// Predictions need no more of scaled frequencies than that they are scaled.
 void ReadNanotronScaling(SettingReader& read, ModelSpec& model) {
   const bool scaled = std::ranges::any_of(read.text().settings, [&](const Setting& setting) {
     return setting.name.starts_with(kNanotronScaling);
