@@ -217,7 +217,7 @@ BestPlan QuestionOf(const FrameworkRun& run) {
   question.model = run.model;
   question.workload = run.workload;
   question.plan = run.plan;
-  question.engine = run.framework;
+  question.engine = run.engine;
   question.ranks_per_node = run.ranks_per_node;
   return question;
 }
@@ -292,7 +292,7 @@ absl::StatusOr<InputQuestion> LoadInputQuestion(const InputArgs& input, PlanQues
                                             .environment = input.environment,
                                             .arguments = input.arguments});
     if (!loaded.ok()) return Where("--input", loaded.status());
-    if (asked.engine.empty()) asked.engine = loaded->run.framework;
+    if (asked.engine.empty()) asked.engine = loaded->run.engine;
     Note(fmt::format("{} is read as a file of {}", loaded->run.settings.file, loaded->run.framework));
     for (const std::string& note : loaded->run.notes) Note(note);
     read.question = QuestionOf(loaded->run);

@@ -158,7 +158,7 @@ Json SizeJson(const SizeAnswer& answer, const SizeAsked& asked) {
   json["next_larger"] = answer.next_larger ? NextLargerJson(*answer.next_larger) : Json(nullptr);
   json["tried"] = Json::array();
   for (const SizedModel& sized : answer.tried) json["tried"].push_back(TriedJson(sized));
-  json["engine"] = asked.question.cluster.engine.name;
+  json["engine"] = EngineText(asked.question.cluster.engine);
   json["notes"] = asked.notes;
   return json;
 }

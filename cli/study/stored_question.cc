@@ -36,7 +36,7 @@ absl::StatusOr<BestPlan> QuestionOfStudy(StudyReader& reader, const std::string&
   auto cluster = FromProto(study.spec().cluster());
   if (!cluster.ok()) return Where("--study", cluster.status());
   question.local = cluster->local;
-  question.engine = cluster->engine.name;
+  question.engine = EngineText(cluster->engine);
   if (study.spec().has_memory_margin()) question.memory_margin = study.spec().memory_margin();
   if (!cluster->local) question.cluster = *std::move(cluster);
   v1::ParallelPlan message = study.best().plan();

@@ -60,7 +60,7 @@ absl::StatusOr<PlanQuestion> QuestionFor(const ImportArgs& args, const Framework
   BestPlan known = QuestionOf(run);
   known.cluster = std::move(cluster);
   PlanQuestionArgs asked;
-  asked.engine = run.framework;
+  asked.engine = run.engine;
   asked.memory_margin = args.memory_margin;
   return LoadPlanQuestion(asked, &known);
 }
@@ -96,7 +96,7 @@ absl::Status WriteOutput(const ImportArgs& args, const FrameworkAnswer& answer, 
   run.model = answer.run.model;
   run.workload = answer.run.workload;
   run.plan = answer.run.plan;
-  run.evidence.engine = answer.run.framework;
+  run.evidence.engine = answer.run.engine;
   run.ranks_per_node = answer.run.ranks_per_node;
   if (answer.predicted) run.cluster = about.cluster;
   AUTOCFG_ASSIGN_OR_RETURN(const auto file, Export(run, *FindExportTarget("autocfg")));

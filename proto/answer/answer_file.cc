@@ -19,6 +19,7 @@
 #include "search/plan/cluster/memory_margin.h"
 #include "search/plan/plan_text.h"
 #include "search/text/cluster_json.h"
+#include "search/text/engines.h"
 #include "search/text/model_json.h"
 #include "search/text/plan_json.h"
 
@@ -226,6 +227,7 @@ void ReadQuestion(const Part& whole, const BestPlan& best, absl::Status& lacks, 
     lacks.Update(cluster.status());
   }
   question.cluster.engine.name = best.engine;
+  if (auto engine = EngineNamed(best.engine); engine.ok()) question.cluster.engine = *std::move(engine);
   question.kept = whole.Has("study");
   question.predict_only = !whole.Has("device");
   if (const auto device = question.predict_only ? question.device : ParseEngineDevice(whole.Text("device"))) {

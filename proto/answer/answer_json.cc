@@ -172,7 +172,7 @@ absl::StatusOr<Json> AnswerJson(const SearchAnswer& answer) {
     json["reason"] = found.nothing_fits();
     json["why"] = nullptr;
   }
-  json["engine"] = question.cluster.engine.name;
+  json["engine"] = EngineText(question.cluster.engine);
   json["memory_margin"] = found.memory_margin();
   json["runners_up"] = Json::array();
   for (const v1::Candidate& candidate : found.runners_up()) {

@@ -53,7 +53,7 @@ absl::StatusOr<ExportedRun> ExportedRunOf(const v1::Study& study) {
   AUTOCFG_ASSIGN_OR_RETURN(run.workload, FromProto(study.spec().workload()));
   AUTOCFG_ASSIGN_OR_RETURN(run.plan, FromProto(study.best().plan()));
   run.evidence = EvidenceFor(study.best(), nullptr, study.spec().device() == Name(EngineDevice::kPaced));
-  if (!run.cluster.engine.name.empty()) run.evidence.engine = run.cluster.engine.name;
+  if (!run.cluster.engine.name.empty()) run.evidence.engine = EngineText(run.cluster.engine);
   run.evidence.study = study.name();
   if (study.spec().has_memory_margin()) run.memory_margin = study.spec().memory_margin();
   return run;

@@ -115,7 +115,7 @@ v1::ClusterSpec ToProto(const ClusterSpec& cluster) {
         (*device.mutable_flops_per_s())[std::string(rate.name)] = std::get<double>(*rate.Get(group.device));
     }
   }
-  if (cluster.engine.name != kOwnEngine) message.set_engine(cluster.engine.name);
+  if (cluster.engine.name != kOwnEngine) message.set_engine(EngineText(cluster.engine));
   if (cluster.calibration) *message.mutable_calibration() = ToProto(*cluster.calibration);
   return message;
 }

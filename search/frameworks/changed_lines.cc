@@ -11,6 +11,7 @@
 #include "search/frameworks/adapter.h"
 #include "search/frameworks/framework_rules.h"
 #include "search/plan/plan_options.h"
+#include "search/text/engines.h"
 
 namespace autocfg {
 namespace {
@@ -368,6 +369,7 @@ absl::StatusOr<ChangedFile> ChangePlan(const FrameworkRun& run, const ParallelPl
         "{} is a log, which changes nothing; write a new file with autocfg export", run.settings.file));
   }
   ExportedRun exported;
+  AUTOCFG_ASSIGN_OR_RETURN(exported.cluster.engine, EngineNamed(run.engine));
   exported.model = run.model;
   exported.workload = run.workload;
   // No exporter writes it. It is the same before and after, so the lines that say it stay.

@@ -8,11 +8,13 @@
 #include "base/subject.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "search/frameworks/adapter.h"
 #include "search/frameworks/batch_script.h"
 #include "search/frameworks/settings/settings_forms.h"
 #include "search/plan/legality.h"
 #include "search/plan/plan_options.h"
+#include "search/text/engines.h"
 #include "search/text/model_json.h"
 
 namespace autocfg {
@@ -59,6 +61,14 @@ void NameByShape(std::int64_t tp, ModelSpec& model) {
     model.name = name;
     return;
   }
+}
+
+// Returns the text of the framework's engine with the settings of the run.
+absl::StatusOr<std::string> EngineOf(std::string_view framework, const RunDraft& run) {
+  if (run.engine_settings.empty()) return std::string(framework);
+  const auto engine = EngineNamed(fmt::format("{}:{}", framework, fmt::join(run.engine_settings, ",")));
+  if (!engine.ok()) return engine.status();
+  return EngineText(*engine);
 }
 
 }  // namespace
@@ -134,6 +144,7 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
   auto settings = ReadSettings(framework, file, text, options.launch);
   if (!settings.ok()) return settings.status();
   FrameworkRun result{.framework = std::string(framework),
+                      .engine = {},
                       .model = {},
                       .workload = {},
                       .plan = {},
@@ -165,6 +176,7 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
   result.plan = Canonical(run.plan);
   result.ranks = run.ranks;
   result.ranks_per_node = run.ranks_per_node;
+  AUTOCFG_ASSIGN_OR_RETURN(result.engine, EngineOf(framework, run));
   if (IsBatchScript(text)) {
     AUTOCFG_ASSIGN_OR_RETURN(const auto each, RanksOfNode(file, text, run.ranks));
     if (result.ranks_per_node == 0) result.ranks_per_node = each;

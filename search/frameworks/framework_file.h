@@ -27,6 +27,7 @@ struct IgnoredSetting {
 
 struct FrameworkRun {
   std::string framework;  // its name
+  std::string engine;     // the framework as an engine, with the figures that the file sets (EngineText)
   ModelSpec model;        // named after the preset of its shape, if there is one
   Workload workload;
   ParallelPlan plan;  // legal, in canonical form

@@ -36,6 +36,8 @@ struct RunDraft {
   std::int64_t ranks_per_node = 0;  // 0: the file does not say it
   // Options of the plan, by their text names, that the file leaves to a script or to the framework.
   std::vector<std::string_view> unsaid = {};
+  // Figures of the engine that the file sets otherwise than the engine's file, as EngineText writes them.
+  std::vector<std::string> engine_settings = {};
 };
 
 // The setting of a framework's file that says an option of the plan, by its text name.

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/cost/engine_costs.h"
+#include "search/cost/memory/memory_model.h"
 #include "search/cost/op_times/cluster_op_times.h"
 #include "search/cost/split.h"
 #include "search/cost/timing/closed_form.h"
@@ -91,11 +92,12 @@ absl::StatusOr<ParallelPlan> Predictor::Resolve(const ParallelPlan& plan) {
 
 absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
   AUTOCFG_ASSIGN_OR_RETURN(auto resolved, Resolve(plan));
-  PlanPrediction result{.engine = costs_.cluster().engine.name,
+  PlanPrediction result{.engine = EngineText(costs_.cluster().engine),
                         .parameters = ParameterCount(costs_.model()),
                         .plan = std::move(resolved),
                         .notes = Notes(plan),
                         .prediction = {},
+                        .rank_bytes = {},
                         .throughput = {}};
   if (const std::int64_t used = RankCount(plan), ranks = RankCount(costs_.cluster()); used < ranks) {
     result.notes.push_back(fmt::format("uses {} of {} ranks; the others are idle", base::CountText(used),
@@ -123,6 +125,7 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
         "cluster",
         fmt::format("its figures make a step of {} s; correct its rates, bandwidths and latencies", seconds));
   }
+  result.rank_bytes = RankArenas(costs_.problem().With(result.plan), costs_.cluster().engine);
   SetInterval(result);
   result.throughput = ThroughputOf(costs_.problem(), result.plan, seconds);
   return result;

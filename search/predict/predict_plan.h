@@ -36,12 +36,13 @@ double TokensPerSecond(const Workload& workload, double step_time_s);
 Throughput ThroughputOf(const Problem& problem, const ParallelPlan& plan, double step_time_s);
 
 struct PlanPrediction {
-  std::string engine;           // whose step it is
+  std::string engine;           // whose step it is (EngineText)
   std::int64_t parameters = 0;  // of the model
   ParallelPlan plan;            // canonical; split=auto resolved
   // options without effect; ranks without work; how the time was found if not by the timer
   std::vector<std::string> notes;
-  Prediction prediction;  // a plan that does not fit still has a time
+  Prediction prediction;                 // a plan that does not fit still has a time
+  std::vector<std::int64_t> rank_bytes;  // what each pipeline rank allocates
   Throughput throughput;
 };
 

@@ -114,6 +114,7 @@ Json PlanPredictionJson(const PlanPrediction& predicted) {
   json.update(PredictionJson(predicted.prediction, predicted.throughput));
   const std::optional<double>& hidden_s = predicted.prediction.hidden_comm_s;
   json["hidden_comm_s"] = hidden_s ? Json(*hidden_s) : Json(nullptr);
+  json["allocated_bytes_by_pipeline_rank"] = predicted.rank_bytes;
   json["parameters"] = predicted.parameters;
   json["engine"] = predicted.engine;
   json["notes"] = predicted.notes;
@@ -188,6 +189,7 @@ AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predict
   Json answer = PredictionJson(predicted->prediction, predicted->throughput);
   std::vector<std::string> notes = predicted->notes;
   notes.insert(notes.end(), request->notes.begin(), request->notes.end());
+  answer["allocated_bytes_by_pipeline_rank"] = predicted->rank_bytes;
   answer["parameters"] = predicted->parameters;
   answer["engine"] = predicted->engine;
   if (!notes.empty()) answer["notes"] = notes;

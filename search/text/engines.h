@@ -15,8 +15,11 @@ namespace autocfg {
 // autocfg first, then the others by name.
 std::vector<std::string> EngineNames();
 
-// NotFound with the subject "engine" lists the names.
-absl::StatusOr<EngineProfile> EngineNamed(std::string_view name);
+// Returns the engine that the text names, as EngineText writes it: a name, or a name with settings of a run
+// that replace figures of its file, such as "megatron:logit_bytes=8". With the subject "engine": NotFound
+// lists the names; InvalidArgument names a setting that is unknown, repeated, of a wrong type or out of
+// bounds.
+absl::StatusOr<EngineProfile> EngineNamed(std::string_view text);
 
 // Returns the profile of an engine that workers offer by their own files: that of the name, else our own
 // engine's figures under the name. InvalidArgument with the subject "engine" if it is no name.

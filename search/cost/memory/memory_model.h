@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "search/plan/cluster/engine_profile.h"
 #include "search/plan/run_view.h"
@@ -68,6 +69,9 @@ inline std::int64_t MemoryBytes::Arena() const {
 // with a resolved split.
 MemoryBytes RankMemory(const RunView& run, std::int64_t pipeline_rank,
                        const EngineProfile& engine = OwnEngine());
+
+// Returns the bytes of each pipeline rank's arena.
+std::vector<std::int64_t> RankArenas(const RunView& run, const EngineProfile& engine = OwnEngine());
 
 // Returns the regions of the first pipeline rank with the largest arena.
 MemoryBytes WorstRankMemory(const RunView& run, const EngineProfile& engine = OwnEngine());

@@ -20,9 +20,17 @@ std::int64_t Counted(const RunView& run, const EngineProfile& engine, std::int64
                                   : InFlight(run.plan, microbatches, stage);
 }
 
+std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Whether the engine keeps one input of several layers that recompute.
+bool RecomputesChunks(const ParallelPlan& plan, const EngineProfile& engine) {
+  return engine.recompute_chunk > 1 && plan.recompute == Recompute::kFull && plan.recompute_layers == 0;
+}
+
 // `in_flight_of`: returns that of a stage.
 template <typename InFlightOfStage>
-RankLoad LoadOf(const RunView& run, std::int64_t pipeline_rank, const InFlightOfStage& in_flight_of) {
+RankLoad LoadOf(const RunView& run, const EngineProfile& engine, std::int64_t pipeline_rank,
+                const InFlightOfStage& in_flight_of) {
   const bool split = SplitsBackward(run.plan);
   RankLoad load{.place = PlaceOf(run.plan, pipeline_rank)};
   for (std::int64_t chunk = 0; chunk < run.plan.virtual_stages; ++chunk) {
@@ -31,8 +39,10 @@ RankLoad LoadOf(const RunView& run, std::int64_t pipeline_rank, const InFlightOf
     const std::int64_t in_flight = in_flight_of(stage);
     // Where the input of the stage arrives, or a gradient is exchanged, in place of the input of a layer.
     const std::int64_t arrives = !IsFirstStage(stage) || split ? 1 : 0;
+    const std::int64_t inputs =
+        RecomputesChunks(run.plan, engine) ? CeilDiv(count, engine.recompute_chunk) : count;
     load.layers += count;
-    load.hidden += (count - arrives) * in_flight;
+    load.hidden += (inputs - arrives) * in_flight;
     load.kept += (count - FullyRecomputedLayers(run.plan, count)) * in_flight;
     load.messages += arrives * in_flight;
     if (IsFirstStage(stage)) load.ids = in_flight;
@@ -83,7 +93,7 @@ bool Covers(const RankLoad& a, const RankLoad& b) {
 }  // namespace
 
 RankLoad LoadOf(const RunView& run, const EngineProfile& engine, std::int64_t pipeline_rank) {
-  return LoadOf(run, pipeline_rank, [&](std::int64_t stage) { return Counted(run, engine, stage); });
+  return LoadOf(run, engine, pipeline_rank, [&](std::int64_t stage) { return Counted(run, engine, stage); });
 }
 
 std::vector<RankLoad> LargestLoads(const RunView& run, const EngineProfile& engine) {
@@ -102,7 +112,7 @@ std::vector<RankLoad> LargestLoads(const RunView& run, const EngineProfile& engi
   };
   std::vector<RankLoad> loads;
   const auto consider = [&](std::int64_t rank) {
-    const RankLoad load = LoadOf(run, rank, in_flight_of);
+    const RankLoad load = LoadOf(run, engine, rank, in_flight_of);
     if (std::none_of(loads.begin(), loads.end(), [&](const RankLoad& l) { return Covers(l, load); }))
       loads.push_back(load);
   };
@@ -141,6 +151,10 @@ PlanMemory::PlanMemory(const RunView& run, const EngineProfile& engine)
   // The gradient of a block's output, beside that of the residual stream.
   if (NormsOutputs(run.model.norm_placement) || run.model.residual_scale != 1) workspace_ += hidden_;
   if (run.plan.recompute == Recompute::kFull) workspace_ += layer_;
+  if (RecomputesChunks(run.plan, engine)) {
+    const std::int64_t most = CeilDiv(run.model.layers, StageCount(run.plan));
+    workspace_ += (std::min(engine.recompute_chunk, most) - 1) * (layer_ + hidden_);
+  }
   if (SplitsSequence(run.plan) && TensorChunks(run.plan) > 1) workspace_ += hidden_;  // scattered sums
   // Exchanged with slots. Norms on outputs exchange the gradients of blocks.
   if (SplitsBackward(run.plan) && !NormsOutputs(run.model.norm_placement)) workspace_ += hidden_ + message_;

@@ -25,6 +25,9 @@ inline constexpr std::string_view kTp = "tensor_parallel.autotp_size";
 inline constexpr std::string_view kTpOverlap = "tensor_parallel.tp_overlap_comm";
 inline constexpr std::string_view kPp = "pipeline.stages";
 inline constexpr std::array<SayingSetting, 2> kAxisSettings = {{{"tp", kTp}, {"pp", kPp}}};
+inline constexpr std::string_view kReduceBucket = "zero_optimization.reduce_bucket_size";
+inline constexpr std::string_view kGatherBucket = "zero_optimization.allgather_bucket_size";
+inline constexpr std::string_view kUpdatedAtOnce = "zero_optimization.sub_group_size";
 inline constexpr std::string_view kRecompute = "pipeline.activation_checkpoint_interval";
 inline constexpr std::string_view kChosenLater = "auto";  // by the Trainer of Hugging Face
 }  // namespace deepspeed
@@ -40,5 +43,9 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
 // for bf16 needs sums in fp32; ZeRO's own sums in the type of the run (engine.py, get_data_types). Needs the
 // stage of ZeRO and pp.
 void ReadDeepSpeedSums(bool bf16, bool fp16, SettingReader& read, RunDraft& run);
+// Sets what its buckets of reductions and gathers take, of two bytes an element, and how many elements ZeRO 3
+// updates at a time. The Trainer of Hugging Face makes a bucket that is auto of H^2 elements. Needs the model
+// and the stage of ZeRO.
+void ReadDeepSpeedBuckets(SettingReader& read, RunDraft& run);
 
 }  // namespace autocfg

@@ -78,10 +78,10 @@ constexpr HarmlessSetting kDeepSpeedHarmless[] = {
     {"tensor_parallel.*", "tensor parallelism is that of autotp_size"},
     {"torch_autocast torch_autocast.*", "precision is read from bf16 and fp16", /*noted=*/false},
     {"zero_force_ds_cpu_optimizer zero_optimization.cpu_offload_use_pin_memory", kOfOffload},
-    {"zero_optimization.allgather_* zero_optimization.contiguous_gradients zero_optimization.max_* "
+    {"zero_optimization.allgather_partitions zero_optimization.allgather_sequential "
+     "zero_optimization.contiguous_gradients zero_optimization.max_* "
      "zero_optimization.param_persistence_threshold zero_optimization.prefetch_bucket_size "
-     "zero_optimization.reduce_bucket_size zero_optimization.reduce_scatter "
-     "zero_optimization.round_robin_gradients zero_optimization.sub_group_size "
+     "zero_optimization.reduce_scatter zero_optimization.round_robin_gradients "
      "zero_optimization.use_* zero_optimization.mics_hierarchical_params_gather "
      "zero_optimization.module_granularity_threshold zero_optimization.leaf_module "
      "zero_optimization.zeropp_loco_param",

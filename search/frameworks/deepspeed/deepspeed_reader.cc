@@ -171,6 +171,20 @@ void FillInAutos(const std::vector<LaunchWord>& words, SettingsText& settings) {
     fill_in(fmt::format("{}.enabled", type), {trainer.IsOn(type) ? "true" : "false"}, "");
 }
 
+void ReadDeepSpeedBuckets(SettingReader& read, RunDraft& run) {
+  constexpr std::int64_t kDefaultBucket = 500'000'000, kDefaultGroup = 1'000'000'000, kBytes = 2,
+                         kMostElements = std::int64_t{1} << 38;
+  const auto bucket = [&](std::string_view name) {
+    return IsChosenLater(name, read) ? Times(run.model.hidden, run.model.hidden)
+                                     : read.Whole(name, kDefaultBucket, 0, kMostElements);
+  };
+  const std::int64_t elements = bucket(deepspeed::kReduceBucket) + bucket(deepspeed::kGatherBucket);
+  if (run.plan.zero_stage > 0)
+    run.engine_settings.push_back(fmt::format("overhead_bytes={}", Times(kBytes, elements)));
+  const std::int64_t group = read.Whole(deepspeed::kUpdatedAtOnce, kDefaultGroup, 1, std::int64_t{1} << 49);
+  if (run.plan.zero_stage == 3) run.engine_settings.push_back(fmt::format("updated_at_once={}", group));
+}
+
 void ReadDeepSpeedSums(bool bf16, bool fp16, SettingReader& read, RunDraft& run) {
   const bool zero = run.plan.zero_stage > 0;
   const std::string type = read.Text(deepspeed::kSums, bf16 && zero ? "bf16" : "fp32");
@@ -204,6 +218,7 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
   ReadBatches(options, read, run);
   if (!read.ok()) return;
   ReadZero(read, run);
+  ReadDeepSpeedBuckets(read, run);
   ReadTensorOverlap(deepspeed::kTpOverlap, read, run);
   run.unsaid.emplace_back("attention");
   const std::int64_t interval = read.Whole(deepspeed::kRecompute, 0, 0);

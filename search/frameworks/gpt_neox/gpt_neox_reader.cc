@@ -201,13 +201,14 @@ void ReadGptNeox(const ReadingOptions& options, SettingReader& read, RunDraft& r
   if (!read.ok()) return;
   ReadGptNeoxStates(stages >= 1, read, plan);
   const DType compute = run.workload.precision.compute;
+  ReadDeepSpeedBuckets(read, run);
   ReadDeepSpeedSums(compute == DType::kBF16, compute == DType::kF16, read, run);
   plan.sequence_parallel = read.Flag(neox::kSequenceParallel) && plan.tp > 1;
   plan.scatter_gather = plan.tp > 1 && plan.pp > 1 && !plan.sequence_parallel;
   ReadGptNeoxAttention(read, run);
   if (read.Flag(neox::kRecompute)) plan.recompute = Recompute::kFull;
-  if (constexpr std::string_view kEvery = "checkpoint_num_layers"; read.Whole(kEvery, 1) > 1)
-    read.NoteOf(*read.Find(kEvery), "keeps an input for several layers; autocfg counts one for each layer");
+  if (const std::int64_t chunk = read.Whole("checkpoint_num_layers", 1); chunk > 1)
+    run.engine_settings.push_back(fmt::format("recompute_chunk={}", chunk));
   if (constexpr std::string_view kParts = "partition_activations"; read.Flag(kParts) && plan.tp > 1)
     read.NoteOf(*read.Find(kParts),
                 "is left out: each tensor rank is counted with the whole inputs of layers");

@@ -188,11 +188,7 @@ void ReadCoreRecompute(const CoreNames& names, LayerParts selected, SettingReade
   }
   const std::string how = method->values.empty() ? "" : method->values.front();
   if (how == kUniformRecompute) {
-    if (layers > 1) {
-      read.NoteOf(
-          *method,
-          fmt::format("keeps an input for every {} layers; autocfg counts one for each layer", layers));
-    }
+    if (layers > 1) run.engine_settings.push_back(fmt::format("recompute_chunk={}", layers));
   } else if (how == kBlockRecompute) {
     const std::int64_t stages = std::max<std::int64_t>(1, StageCount(plan));
     const std::int64_t most = plan.split == SplitMode::kExplicit && !plan.split_layers.empty()

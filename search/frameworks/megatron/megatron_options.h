@@ -105,7 +105,7 @@ inline constexpr HarmlessSetting kMegatronHarmless[] = {
     {"--no-masked-softmax-fusion --no-bias-dropout-fusion --bias-activation-fusion "
      "--bias-dropout-fusion --no-rope-fusion --apply-rope-fusion --fused-single-qkv-rope "
      "--no-gradient-accumulation-fusion --gradient-accumulation-fusion --no-gradient-reduce-div-fusion "
-     "--cross-entropy-fusion-impl --no-persist-layer-norm --persist-layer-norm --memory-efficient-layer-norm "
+     "--no-persist-layer-norm --persist-layer-norm --memory-efficient-layer-norm "
      "--fused-residual-rmsnorm --masked-softmax-fusion --use-fused-weighted-squared-relu "
      "--use-te-activation-func --use-transformer-engine-op-fuser --use-grouped-gemm-for-dense-mlp "
      "--disable-jit-fuser --disable-bf16-reduced-precision-matmul --no-bias-gelu-fusion "
@@ -126,8 +126,6 @@ inline constexpr HarmlessSetting kMegatronHarmless[] = {
     {"--cuda-graph-* --no-cuda-graph-* --disable-cuda-graph-* --enable-cuda-graph --external-cuda-graph "
      "--optimizer-cuda-graph",
      "is left out: the time of the host and the memory of graphs are predicted as without them",
-     /*noted=*/true},
-    {"--cross-entropy-loss-fusion", "is left out: of each logit, its 4 bytes more are not counted",
      /*noted=*/true},
     {"--fp8-dot-product-attention --fp8-multi-head-attention --fp8-output-proj --first-last-layers-bf16 "
      "--num-layers-at-start-in-bf16 --num-layers-at-end-in-bf16",

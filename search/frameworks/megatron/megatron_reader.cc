@@ -230,6 +230,15 @@ void ReadRecompute(SettingReader& read, RunDraft& run) {
   if (selective != nullptr && !read.Has(kMegatronNames.recompute)) SetSelective(*selective, parts, read, run);
 }
 
+// Reads which cross-entropy trains. The fused one of Megatron-LM ("native") keeps another copy of the logits
+// in fp32 (megatron/core/fusions/fused_cross_entropy.py); that of Transformer Engine writes the gradient over
+// the logits.
+void ReadCrossEntropy(SettingReader& read, RunDraft& run) {
+  const std::string fused = read.Text("--cross-entropy-fusion-impl", "native");
+  if (!read.Flag("--cross-entropy-loss-fusion")) return;
+  run.engine_settings.emplace_back(fused == "te" ? "logit_bytes=0" : "logit_bytes=8");
+}
+
 // The tokens of the tokenizers whose vocabulary is fixed.
 std::int64_t VocabOfTokenizer(std::string_view tokenizer) {
   if (tokenizer == megatron::kDefaultTokenizer) return 50257;
@@ -359,6 +368,7 @@ void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& 
   }
   ReadMegatronStages(read, run);
   ReadRecompute(read, run);
+  ReadCrossEntropy(read, run);
   ReadStates(read, run);
   if (const Setting* ramp = read.Find("--rampup-batch-size"))
     read.NoteOf(*ramp, fmt::format("is left out: the batch is the last one, {} sequences",

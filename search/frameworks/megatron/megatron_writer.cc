@@ -153,7 +153,7 @@ void WriteParallelism(const ExportedRun& run, FlagFile& file, std::vector<std::s
     file.Option(kMegatronNames.recompute, kFullRecompute);
     if (plan.recompute_layers == 0) {
       file.Option(kMegatronNames.recompute_method, kUniformRecompute);
-      file.Option(kMegatronNames.recompute_layers, 1);
+      file.Option(kMegatronNames.recompute_layers, run.cluster.engine.recompute_chunk);
     } else {
       file.Option(kMegatronNames.recompute_method, kBlockRecompute);
       file.Option(kMegatronNames.recompute_layers, plan.recompute_layers);

@@ -112,7 +112,8 @@ void ReadNanotronSchedule(SettingReader& read, RunDraft& run) {
   SetStages(std::move(stages), run);
 }
 
-void ReadNanotronTensorMode(SettingReader& read, ParallelPlan& plan) {
+void ReadNanotronTensorMode(SettingReader& read, RunDraft& run) {
+  ParallelPlan& plan = run.plan;
   const std::string mode = absl::AsciiStrToUpper(read.Text(nanotron::kTensorMode, nanotron::kSumsOnly));
   if (mode != nanotron::kSumsOnly && mode != nanotron::kSplitsSequence) {
     read.Fail(*read.Find(nanotron::kTensorMode), fmt::format("is '{}'; give {} or {}", base::Printable(mode),
@@ -124,10 +125,9 @@ void ReadNanotronTensorMode(SettingReader& read, ParallelPlan& plan) {
     read.NoteOf(*read.Find(kBeside),
                 "is left out: a gather beside the product of the rank's own part is not modelled");
   }
-  constexpr std::string_view kGathersAgain = "parallelism.tp_recompute_allgather";
-  if (!read.Flag(kGathersAgain, true) && plan.sequence_parallel)
-    read.NoteOf(*read.Find(kGathersAgain),
-                "is left out: of the two gathered inputs of a layer that it keeps, one is counted");
+  const bool gathers_again = read.Flag("parallelism.tp_recompute_allgather", true);
+  if (plan.sequence_parallel)
+    run.engine_settings.emplace_back(gathers_again ? "gathered_inputs=0" : "gathered_inputs=2");
 }
 
 }  // namespace
@@ -149,7 +149,7 @@ void ReadNanotron(const ReadingOptions& options, SettingReader& read, RunDraft& 
   run.workload.global_batch = Times(Times(plan.micro_batch, read.Whole(nanotron::kMicrobatches, 1)), plan.dp);
   ReadNanotronPrecision(read, run);
   ReadNanotronSchedule(read, run);
-  ReadNanotronTensorMode(read, plan);
+  ReadNanotronTensorMode(read, run);
   if (read.Flag(nanotron::kRecompute)) plan.recompute = Recompute::kFull;
   plan.zero_stage = read.Whole(nanotron::kZero, 0, 0, 1);
   plan.grad_overlap = plan.dp > 1;

@@ -97,7 +97,8 @@ void WriteNemoParallelism(const ExportedRun& run, YamlFile& file) {
   if (plan.recompute == Recompute::kFull) {
     file.Set(kNemoNames.recompute, kFullRecompute);
     file.Set(kNemoNames.recompute_method, plan.recompute_layers == 0 ? kUniformRecompute : kBlockRecompute);
-    file.Set(kNemoNames.recompute_layers, std::max<std::int64_t>(plan.recompute_layers, 1));
+    file.Set(kNemoNames.recompute_layers,
+             plan.recompute_layers == 0 ? run.cluster.engine.recompute_chunk : plan.recompute_layers);
   } else {
     file.Set(kNemoNames.recompute, plan.recompute == Recompute::kSelective ? kSelectiveRecompute : "null");
     file.Set(kNemoNames.recompute_method, "null");

@@ -43,6 +43,7 @@ constexpr base::Field<EngineProfile> kEngineFields[] = {
     EngineRow<&Profile::pools_activations>("pools_activations"),
     EngineRow<&Profile::keeps_operands>("keeps_operands"),
     EngineRow<&Profile::gathered_inputs>("gathered_inputs", 0, 100),
+    EngineRow<&Profile::recompute_chunk>("recompute_chunk", 1, 1e6),
     EngineRow<&Profile::logit_bytes>("logit_bytes", 0, 64),
     EngineRow<&Profile::activation_share>("activation_share", 0, 10),
     EngineRow<&Profile::library_bytes>("library_bytes", 0, 1e12),
@@ -56,6 +57,10 @@ constexpr base::Field<EngineProfile> kEngineFields[] = {
 const EngineProfile& OwnEngine() {
   static const EngineProfile kOwn;
   return kOwn;
+}
+
+std::string EngineText(const EngineProfile& engine) {
+  return engine.settings.empty() ? engine.name : fmt::format("{}:{}", engine.name, engine.settings);
 }
 
 std::span<const base::Field<EngineProfile>> EngineFields() { return kEngineFields; }

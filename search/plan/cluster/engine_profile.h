@@ -21,6 +21,9 @@ absl::Status CheckEngineName(std::string_view name);
 // The defaults are our own engine's.
 struct EngineProfile {
   std::string name{kOwnEngine};
+  // The figures that a run sets otherwise than the engine's file, in the order of EngineFields:
+  // "recompute_chunk=4,logit_bytes=8". Empty: none.
+  std::string settings = {};
   // Seconds in which its host issues one of our ops, where the cluster does not say; empty: not known.
   std::optional<double> host_op_s = {};
   // What it reaches of the device's efficiencies.
@@ -60,6 +63,8 @@ struct EngineProfile {
   bool keeps_operands = false;
   // With sp=1, the inputs of a layer's products that it keeps as gathered: [T, H] each, in place of nothing.
   double gathered_inputs = 0;
+  // recompute=full of all layers keeps one input for so many layers of a stage, which recompute together.
+  std::int64_t recompute_chunk = 1;
   // Of each logit of a microbatch, beside the two bytes that ours takes: copies in fp32.
   double logit_bytes = 0;
   // Of our activations and workspace: what it keeps beside them, or its allocator cannot use.
@@ -76,6 +81,10 @@ struct EngineProfile {
 };
 
 const EngineProfile& OwnEngine();
+
+// Returns the engine as --engine, files and messages write it: its name, and its settings if it has some, as
+// in "megatron:recompute_chunk=4". EngineNamed (search/text/engines.h) reads it.
+std::string EngineText(const EngineProfile& engine);
 
 // The rows of its fields: the JSON of a profile and the bounds of its figures follow from them.
 std::span<const base::Field<EngineProfile>> EngineFields();

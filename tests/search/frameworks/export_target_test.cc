@@ -84,6 +84,15 @@ TEST(Export, TheHeaderSaysThatTheTrialOfThePlanFailed) {
               HasSubstr("# trial: studies/3/trials/1 failed: rank 0 --load /evil\n"));
 }
 
+TEST(Export, WritesTheChunksOfRecomputedLayersThatWerePredicted) {
+  ExportedRun run = RunWith("tp=2,pp=1,dp=4,mbs=1,recompute=full");
+  EXPECT_THAT(FileFor("megatron", run), HasSubstr("\n--recompute-num-layers 1\n"));
+  run.cluster.engine.recompute_chunk = 4;
+  EXPECT_THAT(FileFor("megatron", run),
+              HasSubstr("\n--recompute-method uniform\n--recompute-num-layers 4\n"));
+  EXPECT_THAT(FileFor("nemo", run), HasSubstr("activations_checkpoint_num_layers: 4\n"));
+}
+
 TEST(Export, MegatronsSplitsAndRecomputation) {
   const std::string text =
       FileFor("megatron", RunWith("tp=2,pp=4,dp=1,mbs=1,sp=1,split=9+8+8+7,recompute=full:2"));

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "search/frameworks/deepspeed/deepspeed.h"
 #include "search/frameworks/framework_file.h"
 #include "search/frameworks/megatron/megatron.h"
 #include "search/frameworks/nemo/nemo.h"
@@ -64,6 +65,48 @@ TEST(KeptMemory, ADeviceWithoutFusedAttentionStoresScores) {
   EXPECT_EQ(run.plan.attention, Attention::kUnfused);
   EXPECT_THAT(run.notes, Contains(HasSubstr("the device has no fused attention")));
   EXPECT_THAT(ReadFlags("").notes, Not(Contains(HasSubstr("fused attention"))));
+}
+
+TEST(KeptMemory, ChunksOfRecomputedLayersAreAFigureOfTheEngine) {
+  const auto engine = [](const std::string& flags) { return ReadFlags(flags).engine; };
+  const std::string full = "--recompute-granularity full\n--recompute-method ";
+  EXPECT_EQ(engine(full + "uniform\n--recompute-num-layers 1\n"), "megatron");
+  EXPECT_EQ(engine(full + "uniform\n--recompute-num-layers 4\n"), "megatron:recompute_chunk=4");
+  EXPECT_EQ(engine(full + "block\n--recompute-num-layers 4\n"), "megatron");
+  EXPECT_EQ(engine(""), "megatron");
+}
+
+// megatron/core/fusions/fused_cross_entropy.py and Transformer Engine's cross_entropy.py.
+TEST(KeptMemory, AFusedCrossEntropyIsAFigureOfTheEngine) {
+  EXPECT_EQ(ReadFlags("--cross-entropy-loss-fusion\n").engine, "megatron:logit_bytes=8");
+  EXPECT_EQ(ReadFlags("--cross-entropy-loss-fusion\n--cross-entropy-fusion-impl native\n").engine,
+            "megatron:logit_bytes=8");
+  EXPECT_EQ(ReadFlags("--cross-entropy-loss-fusion\n--cross-entropy-fusion-impl te\n").engine,
+            "megatron:logit_bytes=0");
+  EXPECT_EQ(ReadFlags("--cross-entropy-fusion-impl te\n").engine, "megatron") << "nothing is fused";
+}
+
+TEST(KeptMemory, BucketsOfDeepSpeedAreFiguresOfTheEngine) {
+  const auto engine = [](const std::string& zero) {
+    ReadingOptions options;
+    options.ranks = 8;
+    options.model = ModelSpec{.layers = 4, .hidden = 512, .heads = 8, .vocab = 50257, .max_seq_len = 1024};
+    const auto run = ReadFrameworkFile(kDeepSpeed, "ds.json",
+                                       R"({"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": true}, )"
+                                       R"("zero_optimization": {)" +
+                                           zero + "}}",
+                                       options);
+    EXPECT_TRUE(run.ok()) << run.status();
+    return run.ok() ? run->engine : "";
+  };
+  EXPECT_EQ(engine(R"("stage": 2)"), "deepspeed");
+  EXPECT_EQ(engine(R"("stage": 2, "reduce_bucket_size": 5e8, "allgather_bucket_size": 500000000)"),
+            "deepspeed");
+  EXPECT_EQ(engine(R"("stage": 2, "reduce_bucket_size": 2e8, "allgather_bucket_size": 300000000)"),
+            "deepspeed:overhead_bytes=1000000000");
+  EXPECT_EQ(engine(R"("stage": 0, "reduce_bucket_size": 2e8)"), "deepspeed");
+  EXPECT_EQ(engine(R"("stage": 3, "sub_group_size": 1e7)"), "deepspeed:updated_at_once=10000000");
+  EXPECT_EQ(engine(R"("stage": 2, "sub_group_size": 1e7)"), "deepspeed") << "it acts in stage 3";
 }
 
 TEST(KeptMemory, OfNemoIsTheSame) {

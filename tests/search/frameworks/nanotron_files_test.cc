@@ -67,6 +67,18 @@ TEST(NanotronFiles, BalanceTheirStages) {
   EXPECT_THAT(std::string(emptied.status().message()), HasSubstr("leaves a stage without a layer of 24"));
 }
 
+// src/nanotron/config/parallelism_config.py: tp_recompute_allgather is true by default.
+TEST(NanotronFiles, SayWhetherGatheredInputsAreKept) {
+  const auto engine = [](const std::string& line) {
+    const auto run = ReadChangedNanotron("  tp_mode:", line + "  tp_mode:");
+    EXPECT_TRUE(run.ok()) << run.status();
+    return run.ok() ? run->engine : "";
+  };
+  EXPECT_EQ(engine(""), "nanotron:gathered_inputs=0");
+  EXPECT_EQ(engine("  tp_recompute_allgather: true\n"), "nanotron:gathered_inputs=0");
+  EXPECT_EQ(engine("  tp_recompute_allgather: false\n"), "nanotron:gathered_inputs=2");
+}
+
 TEST(NanotronFiles, SayTypesOfStates) {
   const auto narrow = ReadChangedNanotron("accumulate_grad_in_fp32: true", "accumulate_grad_in_fp32: false");
   ASSERT_TRUE(narrow.ok()) << narrow.status();

@@ -1,11 +1,13 @@
 // What frameworks keep in memory, against what was measured of them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "search/cost/memory/memory_model.h"
 #include "search/plan/plan_text.h"
 #include "search/predict/predict_plan.h"
 #include "search/text/cluster_json.h"
@@ -86,6 +88,50 @@ TEST(FrameworkMemory, OfInterleavedActivationsIsOfOnePool) {
     for (const int stages : {2, 4, 8}) {
       EXPECT_NEAR(activations("pp=4,vpp=" + std::to_string(stages)) / plain, 1 + 3.0 / (4 * stages), 0.01)
           << engine << " " << stages;
+    }
+  }
+}
+
+// Megatron-LM's uniform recomputation keeps the input of every N layers alone (transformer_block.py,
+// _checkpointed_forward) and computes all N again for their backward.
+TEST(FrameworkMemory, OfChunksOfLayersIsAnInputForEachAndTheTensorsOfOne) {
+  const auto memory = [](const std::string& engine, const std::string& plan) {
+    ClusterSpec cluster = *PresetCluster("h200-sxm:1x4");
+    cluster.engine = *EngineNamed(engine);
+    const auto predicted = PredictPlan(
+        {{*ModelPreset("llama3-8b"), {128, 4096, *ParsePrecision("bf16")}, cluster}, *ParsePlanText(plan)});
+    EXPECT_TRUE(predicted.ok()) << predicted.status();
+    return predicted->prediction.memory;
+  };
+  constexpr std::int64_t kInput = std::int64_t{4096} * 4096 * 2;  // [S, H] in bf16
+  const MemoryBytes each = memory("megatron", "recompute=full"), none = memory("megatron", "recompute=none");
+  const std::int64_t layer = (none.activations - each.activations) / 32;  // beside its input
+  for (const std::int64_t chunk : {2, 4, 8, 32}) {
+    const MemoryBytes bytes = memory("megatron:recompute_chunk=" + std::to_string(chunk), "recompute=full");
+    EXPECT_EQ(each.activations - bytes.activations, (32 - 32 / chunk) * kInput) << chunk;
+    EXPECT_EQ(bytes.workspace - each.workspace, (chunk - 1) * (layer + kInput)) << chunk;
+  }
+  // A stage has no more layers than it has: chunks of 32 in stages of 8 are chunks of 8.
+  EXPECT_EQ(memory("megatron:recompute_chunk=32", "pp=4,recompute=full"),
+            memory("megatron:recompute_chunk=8", "pp=4,recompute=full"));
+  // The first K layers recompute one by one (block).
+  EXPECT_EQ(memory("megatron:recompute_chunk=4", "recompute=full:8"), memory("megatron", "recompute=full:8"));
+}
+
+TEST(FrameworkMemory, OfEachPipelineRankIsToldAndTheFullestDecides) {
+  for (const char* plan : {"pp=1", "pp=4", "pp=4,vpp=2", "pp=8,split=5+4+4+4+4+4+4+3"}) {
+    ClusterSpec cluster = *PresetCluster("h200-sxm:1x8");
+    cluster.engine = *EngineNamed("megatron");
+    const PlannedRun run{{*ModelPreset("llama3-8b"), {128, 4096, *ParsePrecision("bf16")}, cluster},
+                         *ParsePlanText(plan)};
+    const auto predicted = PredictPlan(run);
+    ASSERT_TRUE(predicted.ok()) << predicted.status();
+    ASSERT_EQ(predicted->rank_bytes.size(), static_cast<std::size_t>(predicted->plan.pp)) << plan;
+    EXPECT_EQ(*std::ranges::max_element(predicted->rank_bytes), predicted->prediction.memory.Arena()) << plan;
+    for (std::int64_t rank = 0; rank < predicted->plan.pp; ++rank) {
+      EXPECT_EQ(predicted->rank_bytes[static_cast<std::size_t>(rank)],
+                RankMemory(run.With(predicted->plan), rank, cluster.engine).Arena())
+          << plan << " " << rank;
     }
   }
 }

@@ -42,6 +42,50 @@ TEST(Engines, MayHaveTheFiguresOfAnother) {
   EXPECT_EQ(*EngineNamed("gpt-neox"), deepspeed);
 }
 
+TEST(Engines, TakeSettingsOfARunInPlaceOfTheirFigures) {
+  const EngineProfile file = *EngineNamed("megatron");
+  const EngineProfile engine = *EngineNamed("megatron:logit_bytes=8,recompute_chunk=4,pools_activations=0");
+  EXPECT_EQ(engine.name, "megatron");
+  EXPECT_EQ(engine.logit_bytes, 8);
+  EXPECT_EQ(engine.recompute_chunk, 4);
+  EXPECT_FALSE(engine.pools_activations);
+  EXPECT_EQ(engine.library_bytes, file.library_bytes);
+  EXPECT_EQ(EngineText(file), "megatron");
+  EXPECT_EQ(EngineText(engine), "megatron:pools_activations=0,recompute_chunk=4,logit_bytes=8")
+      << "in the order of the fields";
+  EXPECT_EQ(*EngineNamed(EngineText(engine)), engine);
+  EXPECT_EQ(*EngineNamed("megatron:logit_bytes=4"), file) << "the figure of the file changes nothing";
+}
+
+TEST(Engines, ReadBackEverySettingThatTheyWrite) {
+  for (const base::Field<EngineProfile>& field : EngineFields()) {
+    if (field.name == "name") continue;
+    for (const EngineProfile& want : test::ChangedIn(field, EngineProfile())) {
+      const std::string value = base::JsonOf(*field.Get(want)).dump();
+      const std::string text = value == "true" ? "1" : value == "false" ? "0" : value;
+      const auto engine = EngineNamed(std::string("autocfg:").append(field.name) + "=" + text);
+      ASSERT_TRUE(engine.ok()) << engine.status();
+      EXPECT_EQ(field.Get(*engine), field.Get(want)) << field.name;
+      EXPECT_EQ(*EngineNamed(EngineText(*engine)), *engine) << field.name;
+    }
+  }
+}
+
+TEST(Engines, RefuseWrongSettings) {
+  const auto refusal = [](const char* text) { return std::string(EngineNamed(text).status().message()); };
+  EXPECT_THAT(refusal("megatron:"), HasSubstr("megatron has no setting ''"));
+  EXPECT_THAT(refusal("megatron:name=x"), HasSubstr("megatron has no setting 'name'"));
+  EXPECT_THAT(refusal("megatron:logit_byte=8"), HasSubstr("did you mean logit_bytes?"));
+  EXPECT_THAT(refusal("megatron:logit_bytes=8,logit_bytes=8"), HasSubstr("logit_bytes is set twice"));
+  EXPECT_THAT(refusal("megatron:logit_bytes=8,"), HasSubstr("megatron has no setting ''"));
+  EXPECT_THAT(refusal("megatron:logit_bytes"), HasSubstr("write logit_bytes=NUMBER"));
+  EXPECT_THAT(refusal("megatron:logit_bytes=x"), HasSubstr("'logit_bytes=x' cannot be read"));
+  EXPECT_THAT(refusal("megatron:keeps_operands=2"), HasSubstr("write keeps_operands=0 or 1"));
+  EXPECT_THAT(refusal("megatron:recompute_chunk=0"),
+              HasSubstr("recompute_chunk is 0; it must be from 1 to 1e+06"));
+  EXPECT_THAT(refusal("megatorn:logit_bytes=8"), HasSubstr("unknown engine 'megatorn'"));
+}
+
 TEST(Engines, OfWorkersMayHaveNoFigures) {
   EXPECT_EQ(*EngineOfWorkers("megatron"), *EngineNamed("megatron"));
   EngineProfile own;
