@@ -9,7 +9,7 @@ MEGATRON_COLUMNS = ("test_case", "environment", "gpu", "gpus", "gpus_per_node", 
                     "pp_layout", "SP", "micro_batch", "global_batch", "seq_len", "layers", "hidden", "heads", "kv_heads", "ffn_hidden", "swiglu",
                     "vocab", "make_vocab_divisible_by", "untied", "mla", "experts", "bf16", "fp8", "dist_opt", "mfsdp", "recompute_granularity",
                     "attention_backend", "transformer_impl", "overlap_grad_reduce", "overlap_param_gather", "optimizer",
-                    "mem_max_allocated_GiB", "extra_args")
+                    "mem_max_allocated_GiB", "iter_time_median_s", "extra_args")
 GPT2_VOCAB = 50257  # of GPT2BPETokenizer, the default of pretrain_gpt.py
 # Of tests whose options the table leaves out (model_config.yaml of each): layers of the stages, and what the cross-entropy keeps of each logit.
 SPLITS = {"uneven_pipeline": "2+4+4+2"}
@@ -129,7 +129,7 @@ def compare(program, rows):
             named.append((name, row, megatron_request(row)))
         except Unusable as reason:
             left_out.setdefault(str(reason), []).append(name)
-    runs = {"tiny": [], "others": []}
+    runs, timed = {"tiny": [], "others": []}, []
     for (name, row, request), answer in zip(named, program.predict([request for *_, request in named])):
         if "error" in answer:
             left_out.setdefault(answer["error"].split(";")[0], []).append(name)
@@ -137,4 +137,7 @@ def compare(program, rows):
         last = answer["allocated_bytes_by_pipeline_rank"][-1]
         size = "tiny" if (row["layers"], row["hidden"]) == ("12", "512") else "others"
         runs[size].append((name, float(row["mem_max_allocated_GiB"]) * GIB, last))
-    return {"left_out": {reason: len(names) for reason, names in left_out.items()}} | {size: summary(of) for size, of in runs.items() if of}
+        if row["iter_time_median_s"]:
+            timed.append(scores.pair(name, float(row["iter_time_median_s"]), answer))
+    steps = {"step_time": scores.score(timed)} if timed else {}
+    return {"left_out": {reason: len(names) for reason, names in left_out.items()}} | {size: summary(of) for size, of in runs.items() if of} | steps

@@ -38,8 +38,8 @@ std::string LaunchBoundNote(const Prediction& prediction, double host_op_s, cons
                                                 : "a larger micro_batch makes larger ones";
   if (host_op_s > 0) {
     return fmt::format(
-        "launch-bound: the host takes longer to issue the ops, {:g} s each by host_op_s, than the device to "
-        "run them; {}",
+        "launch-bound: the host takes longer to issue the ops, {:g} s each by host_op_s of the cluster or "
+        "the engine, than the device to run them; {}",
         host_op_s, larger);
   }
   return fmt::format(

@@ -10,8 +10,15 @@ bool SetUncalibratedInterval(Prediction& prediction, CostModel& costs, const Par
   prediction.step_time_low_s = prediction.step_time_s * (1 - kUncalibratedBelow);
   prediction.step_time_high_s = prediction.step_time_s * (1 + kUncalibratedAbove);
   const NodeGroup& group = costs.cluster().groups.front();
-  if (group.host_op_s || TimedEngine(costs.cluster()).host_op_s || group.device.kind != DeviceKind::kCuda)
+  if (group.host_op_s || group.device.kind != DeviceKind::kCuda) return false;
+  const EngineProfile& engine = TimedEngine(costs.cluster());
+  if (engine.host_op_s) {
+    const double device_s = costs.EstimatedSeconds(plan, 0) - engine.step_s;
+    const double bound = 1 - device_s / costs.EstimatedSeconds(plan, *engine.host_op_s);
+    prediction.step_time_low_s -= prediction.step_time_s * bound * (kTypicalHostBelow - kUncalibratedBelow);
+    prediction.step_time_high_s += prediction.step_time_s * bound * (kTypicalHostAbove - kUncalibratedAbove);
     return false;
+  }
   // By the closed form, whose error relative to the timer is the same in both terms.
   const double slower =
       costs.EstimatedSeconds(plan, kScriptedHostOpSeconds) / costs.EstimatedSeconds(plan, 0);

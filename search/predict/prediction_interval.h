@@ -27,8 +27,15 @@ inline constexpr double kUncalibratedAbove = 0.30;
 // (bench/results/accuracy.json, one_node_without_fit).
 inline constexpr double kScriptedHostOpSeconds = 170e-6;
 
-// Sets the low and high bounds around step_time_s by these margins. If the cluster does not give its host's
-// speed, the high bound is at least the step time with such a framework; returns true if that raises it.
+// Margins of the share of a step in which the device waits for a host whose speed is its engine's typical one
+// (host_op_s and step_s of EngineProfile). Hosts and releases differ more than devices: in Megatron-LM's
+// functional tests, whose steps the host binds, the same step takes up to twice as long on another machine.
+inline constexpr double kTypicalHostBelow = 0.25;
+inline constexpr double kTypicalHostAbove = 1.25;
+
+// Sets the low and high bounds around step_time_s by these margins. If neither the cluster nor the engine
+// gives the host's speed, the high bound is at least the step time with such a framework; returns true if
+// that raises it.
 // Applies to GPUs only: a CPU is its own host. `plan` is the prediction's plan in the form that CostModel
 // requires.
 bool SetUncalibratedInterval(Prediction& prediction, CostModel& costs, const ParallelPlan& plan);

@@ -7,7 +7,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
-from measured_runs import a100_steps, engine_fits, peak_memory, published, scores, sources
+from measured_runs import a100_steps, decisions, engine_fits, peak_memory, published, scores, sources
 
 
 def row(**changes):
@@ -23,7 +23,7 @@ def row(**changes):
 
 def answer(seconds, total=0, overhead=0, feasible=True):
     return {"step_time_s": seconds, "step_time_low_s": 0.8 * seconds, "step_time_high_s": 1.3 * seconds, "feasible": feasible,
-            "memory_bytes": {"total": total, "device_overhead": overhead}}
+            "memory_bytes": {"total": total, "device_overhead": overhead}, "allocated_bytes_by_pipeline_rank": [1]}
 
 
 class FakeProgram:
@@ -145,7 +145,8 @@ class Nanotron(unittest.TestCase):
 
         class Answers(FakeProgram):
             def predict(self, requests):
-                one = {"feasible": True, "memory_bytes": {"reserved": 60 * 2 ** 30}}
+                # Of the first rank, which is not the fullest.
+                one = {"feasible": True, "memory_bytes": {"reserved": 66 * 2 ** 30}, "allocated_bytes_by_pipeline_rank": [60, 66]}
                 return [one for _ in requests]
 
         result = peak_memory.compare_nanotron(Answers(), [cells, cells | {"status": "OOM", "peak_reserved_GB": ""}])
@@ -301,6 +302,55 @@ class PeakMemory(unittest.TestCase):
         self.assertEqual((summary["median_absolute_error_percent"], summary["90_percent_within_percent"], summary["median_error_percent"]),
                          (10.0, 30.0, 0.0))
         self.assertEqual([one["run"] for one in summary["worst"]], ["b", "a", "c"])
+
+    def test_the_rank_that_writes_the_figures_is_compared(self):
+        class Ranks(FakeProgram):
+            def predict(self, requests):
+                return [answer(1.0) | {"allocated_bytes_by_pipeline_rank": [4 << 30, 2 << 30]} for _ in requests]
+
+        result = peak_memory.compare(Ranks(), [megatron_row(mem_max_allocated_GiB="2", iter_time_median_s="1.2")])
+        self.assertEqual(result["tiny"]["median_absolute_error_percent"], 0.0)
+        self.assertEqual((result["step_time"]["rows"], result["step_time"]["within_interval_percent"]), (1, 100.0))
+
+    def test_splits_and_losses_that_the_table_lacks(self):
+        uneven = peak_memory.megatron_request(megatron_row(test_case="gpt/a_uneven_pipeline", vpp_layers_per_stage=""))
+        self.assertEqual((uneven["plan"]["split"], uneven["engine"]), ("2+4+4+2", "megatron"))
+        fused = peak_memory.megatron_request(megatron_row(test_case="gpt/a_cross_entropy_loss_fusion_1node"))
+        self.assertEqual(fused["engine"], "megatron:logit_bytes=8")
+        self.assertNotIn("split", fused["plan"])
+
+
+def decided(plan, seconds, micro_batch=1, model="m"):
+    request = {"model": {"layers": 4}, "global_batch": 8, "plan": {"tp": 1, "pp": 1, "dp": 1, "micro_batch": micro_batch, "name": plan}}
+    return decisions.Run("source", model, 8, "batch 8", request, seconds)
+
+
+class Decisions(unittest.TestCase):
+    def test_a_run_that_takes_ten_times_as_long_as_its_like_is_an_outlier(self):
+        runs = [decided("a", 1.0), decided("b", 1.2), decided("c", 12.1), decided("d", 90.0, micro_batch=2)]
+        kept, outliers = decisions.without_outliers(runs)
+        self.assertEqual(([run.request["plan"]["name"] for run in kept], outliers), (["a", "b", "d"], 1))
+        self.assertEqual(runs[0].seconds_of_layer, 1.0 / 4 / 8)
+
+    def test_regret_order_and_interval(self):
+        class Times(FakeProgram):
+            def predict(self, requests):
+                return [answer({"a": 1.0, "b": 1.5, "c": 2.0}[request["plan"]["name"]]) for request in requests]
+
+        runs = [decided("a", 2.0), decided("b", 1.6, micro_batch=2), decided("c", 4.0, micro_batch=4), decided("a", 5.0, model="alone")]
+        result = decisions.compare(Times(), {"source": runs})["source"]
+        self.assertEqual(result["runs"], 4)
+        self.assertEqual(result["regret"], {"groups": 1, "mean_percent": 25.0})
+        self.assertEqual(result["regret_of_large_groups"], {"groups": 0, "mean_percent": None, "worst_percent": None})
+        self.assertEqual(result["right_pairs_percent"], 66.7)
+        (group,) = result["groups"]
+        self.assertIn("name=a", group["picked"])
+        self.assertIn("name=b", group["best"])
+        self.assertEqual(group["within_interval_percent"], 33.3)
+
+    def test_nothing_is_right_about_runs_that_are_alike(self):
+        pairs = [scores.Pair("a", 1.0, 2.0, 1, 3), scores.Pair("b", 1.005, 1.0, 1, 3)]
+        self.assertEqual(decisions.right_order(pairs), (0, 0))
 
 
 if __name__ == "__main__":
