@@ -104,8 +104,11 @@ void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run) {
   const std::string position = read.Text(names.position, kLearnedPositions);
   if (position == kRotaryPositions) {
     ReadRotaryPositions(names, read, model);
-  } else if (position == kLearnedPositions || position == kNoPositions) {
-    model.position = position == kLearnedPositions ? Position::kLearned : Position::kNone;
+  } else if (const bool alibi = !names.alibi.empty() && absl::AsciiStrToLower(position) == names.alibi;
+             alibi || position == kLearnedPositions || position == kNoPositions) {
+    model.position = alibi                           ? Position::kAlibi
+                     : position == kLearnedPositions ? Position::kLearned
+                                                     : Position::kNone;
     (void)read.Find(names.rotary_base);
     (void)read.Find(names.rotary_share);
     (void)read.Find(names.rotary_factor);

@@ -30,6 +30,8 @@ absl::StatusOr<SettingsText> ReadYamlSettings(std::string_view file, std::string
                                               const LaunchWords& launch = {});
 absl::StatusOr<SettingsText> ReadTomlSettings(std::string_view file, std::string_view text);
 absl::StatusOr<SettingsText> ReadJsonSettings(std::string_view file, std::string_view text);
+// Overrides of a command line of Hydra: name=value.
+absl::StatusOr<SettingsText> ReadOverrideSettings(std::string_view file, std::string_view text);
 
 // Settings that a program printed into its log, by the names and in the values that it prints.
 absl::StatusOr<SettingsText> ReadLogSettings(std::string_view file, std::string_view text);
