@@ -171,7 +171,9 @@ void ReadCoreRecompute(const CoreNames& names, LayerParts selected, SettingReade
   const std::int64_t layers = read.Whole(names.recompute_layers, 0, 0);
   if (granularity == "none") return;
   if (granularity == kSelectiveRecompute) {
-    if (method != nullptr) {
+    if (method != nullptr && names.selective_takes_method) {
+      read.NoteOf(*method, fmt::format("has no effect with {} {}", names.recompute, granularity));
+    } else if (method != nullptr) {
       read.Fail(*method, fmt::format("contradicts {} {} of line {}; leave it out", names.recompute,
                                      granularity, read.text().Line(read.Find(names.recompute)->at)));
     }

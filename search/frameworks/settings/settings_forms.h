@@ -25,7 +25,8 @@ absl::StatusOr<SettingsText> ReadFlagSettings(std::string_view file, std::string
                                               std::span<const std::string_view> markers,
                                               const LaunchWords& launch = {});
 
-// YAML, with interpolations (Interpolate); no anchors.
+// YAML, with interpolations (Interpolate), anchors and aliases; a mapping that "<<" merges says what the
+// other leaves open.
 absl::StatusOr<SettingsText> ReadYamlSettings(std::string_view file, std::string_view text,
                                               const LaunchWords& launch = {});
 absl::StatusOr<SettingsText> ReadTomlSettings(std::string_view file, std::string_view text);
