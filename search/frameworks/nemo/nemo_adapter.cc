@@ -41,6 +41,7 @@ constexpr HarmlessSetting kNemoHarmless[] = {
     {"model.ub_tp_comm_overlap_cfg model.ub_tp_comm_overlap_cfg.* model.tp_comm_overlap_*", kOfTensorOverlap},
     {"model.optim.overlap_param_gather_with_optimizer_step", kOfPrefetch, /*noted=*/true},
     {"model.validation_*", "it is of validation"},
+    {"export.*", "it is of the model that is exported"},
     {"model.data.*", "it is of data"},
     {"defaults exp_manager.* hydra.* cluster_type trainer.accelerator trainer.benchmark "
      "trainer.enable_* "
@@ -81,6 +82,7 @@ constexpr UnmodelledSetting kNemoUnmodelled[] = {
     {"model.encoder.* model.decoder.*", kNoEncoders},
     {"name", kNoEncoders, "megatron_t5 megatron_mt5 megatron_t0 megatron_bart megatron_ul2 megatron_bert"},
     {"model.retro.*", "layers that retrieve are not modelled"},
+    {"quantization.algorithm", "training with quantized weights is not modelled"},
     {"model.ffn_dropout", "dropout within the feed-forward is not modelled"},
     {"model.activations_checkpoint_layers_per_pipeline "
      "model.num_micro_batches_with_partial_activation_checkpoints",

@@ -195,6 +195,8 @@ TEST(NemoFiles, WhatIsNoDecoderIsNamedSo) {
               HasSubstr(encoder));
   EXPECT_THAT(problem("name: megatron_t5_glue\ntrainer: {devices: 8}\nmodel:\n" + batch),
               HasSubstr("a.yaml:1: name cannot be read: models with an encoder are not modelled"));
+  EXPECT_THAT(problem("trainer: {devices: 8}\nquantization: {algorithm: int4}\nmodel:\n" + batch),
+              HasSubstr("training with quantized weights is not modelled"));
   EXPECT_EQ(problem("trainer: {devices: 8}\nmodel:\n" + batch),
             "a.yaml: model.encoder_seq_length is missing; add it, or give --seq-len");
   EXPECT_EQ(problem("trainer: {devices: 8}\nmodel:\n  encoder_seq_length: 64\n" + batch),
