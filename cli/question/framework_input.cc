@@ -37,8 +37,31 @@ struct Source {
   std::string framework;  // empty: the file has the form of none
   std::string text;
   std::vector<std::string> notes = {};
-  NamingCommand command = {};  // of the script that names the file; it counts in place of the file
+  NamingCommand command = {};          // of the script that names the file; it counts in place of the file
+  std::vector<LaunchFile> files = {};  // further ones of the run
 };
+
+bool NamesNoOption(const LaunchWord& word) {
+  return !word.text.empty() && !word.text.starts_with('-') && word.text.find('=') == std::string::npos;
+}
+
+// Takes the further files of the run, which are the first words of the launch. Without a framework, it is
+// that of one of them.
+void TakeFurtherFiles(const std::string& from, const LaunchWords& launch, Source& source) {
+  std::vector<LaunchFile> files;
+  std::string framework = source.framework;
+  for (const LaunchWord& word : launch.arguments) {
+    if (!NamesNoOption(word)) break;
+    auto text = ReadTextFile(word.text);
+    if (!text.ok()) break;
+    if (framework.empty()) framework = FrameworkOf(*text);
+    files.push_back({.name = std::filesystem::path(word.text).filename().string(), .text = *std::move(text)});
+  }
+  if (!from.empty()) framework = from;
+  if (files.empty() || !TakesSeveralFiles(framework)) return;
+  source.framework = framework;
+  source.files = std::move(files);
+}
 
 bool IsScript(const std::string& name, const std::string& text) {
   return text.starts_with("#!") || name.ends_with(".sh") || name.ends_with(".bash") ||
@@ -118,11 +141,12 @@ absl::StatusOr<Source> LoadSource(const std::string& file, const std::string& fr
                     base::Printable(source.name), other));
   }
   const bool script = IsScript(source.name, source.text);
-  if (const std::string first = launch.arguments.empty() ? "" : launch.arguments.front().text;
-      !script && !first.empty() && !first.starts_with('-') && first.find('=') == std::string::npos) {
+  TakeFurtherFiles(from, launch, source);
+  if (!script && launch.arguments.size() > source.files.size() &&
+      NamesNoOption(launch.arguments[source.files.size()])) {
     return absl::InvalidArgumentError(
         fmt::format("'{}' is not an option; give one file, and the options of its launch behind --",
-                    base::Printable(first)));
+                    base::Printable(launch.arguments[source.files.size()].text)));
   }
   if (source.framework.empty() && script) {
     AUTOCFG_RETURN_IF_ERROR(FollowScript(file, from, launch, source));
@@ -156,6 +180,10 @@ absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args
   ReadingOptions options;
   AUTOCFG_ASSIGN_OR_RETURN(options.launch, LaunchOf(args));
   AUTOCFG_ASSIGN_OR_RETURN(const auto source, LoadSource(args.file, args.from, options.launch));
+  options.launch.arguments.erase(
+      options.launch.arguments.begin(),
+      options.launch.arguments.begin() + static_cast<std::ptrdiff_t>(source.files.size()));
+  options.launch.files = source.files;
   options.launch.arguments.insert(options.launch.arguments.begin(), source.command.words.begin(),
                                   source.command.words.end());
   const std::string &name = source.name, &framework = source.framework;

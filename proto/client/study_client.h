@@ -34,7 +34,8 @@ class StudyClient {
   absl::StatusOr<v1::Study> GetStudy(const std::string& name);
   absl::Status DeleteStudy(const std::string& name);
   absl::StatusOr<v1::Recommendation> GetRecommendation(const std::string& study);
-  // Returns the study's best plan as a file; `format`: megatron, nemo, deepspeed, torchtitan or autocfg.
+  // Returns the study's best plan as a file; `format`: megatron, megatron-bridge, nemo, deepspeed,
+  // torchtitan or autocfg.
   absl::StatusOr<std::string> ExportConfig(const std::string& study, const std::string& format);
   // Returns all studies, newest first as the server lists them.
   absl::StatusOr<std::vector<v1::Study>> ListStudies();

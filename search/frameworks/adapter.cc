@@ -8,8 +8,9 @@ namespace autocfg {
 
 std::span<const FrameworkAdapter* const> FrameworkAdapters() {
   static constexpr const FrameworkAdapter* kAdapters[] = {
-      &kMegatronAdapter, &kNemoAdapter,    &kDeepSpeedAdapter,  &kTorchtitanAdapter,
-      &kNanotronAdapter, &kGptNeoxAdapter, &kAccelerateAdapter, &kMaxTextAdapter};
+      &kMegatronAdapter,  &kMegatronBridgeAdapter, &kNemoAdapter,
+      &kDeepSpeedAdapter, &kTorchtitanAdapter,     &kNanotronAdapter,
+      &kGptNeoxAdapter,   &kAccelerateAdapter,     &kMaxTextAdapter};
   return kAdapters;
 }
 

@@ -16,7 +16,7 @@
 
 namespace autocfg {
 
-enum class SettingsForm { kFlags, kYaml, kJson, kToml };
+enum class SettingsForm { kFlags, kYaml, kJson, kToml, kOverrides };
 
 struct FrameworkAdapter {
   ExportTarget target;  // the file, with its writer
@@ -32,6 +32,7 @@ struct FrameworkAdapter {
   std::span<const UnmodelledSetting> unmodelled = {};
   SettingsForm form;
   bool may_have_braces = false;  // YAML may be one object in braces, with commas
+  bool several_files = false;    // a run may be several files, whose settings count together
   // Gives settings the names that the readers ask for; null: the file has them.
   void (*normalize)(SettingsText& settings) = nullptr;
   std::span<const std::string_view> markers = {};  // of flags: options by which a command trains
@@ -56,6 +57,7 @@ struct FrameworkAdapter {
 };
 
 extern const FrameworkAdapter kMegatronAdapter;
+extern const FrameworkAdapter kMegatronBridgeAdapter;
 extern const FrameworkAdapter kNemoAdapter;
 extern const FrameworkAdapter kDeepSpeedAdapter;
 extern const FrameworkAdapter kTorchtitanAdapter;

@@ -60,6 +60,7 @@ class PlanEditor {
         flags_(adapter.form == SettingsForm::kFlags),
         json_(adapter.form == SettingsForm::kJson || (adapter.may_have_braces && IsInBraces(theirs.text))),
         toml_(adapter.form == SettingsForm::kToml),
+        overrides_(adapter.form == SettingsForm::kOverrides),
         now_(now),
         then_(then) {}
 
@@ -96,7 +97,9 @@ class PlanEditor {
 
  private:
   // Not of what starts the ranks.
-  bool IsOfTraining(std::string_view name) const { return !flags_ || name.starts_with("--"); }
+  bool IsOfTraining(std::string_view name) const {
+    return name.find(' ') == std::string_view::npos && (!flags_ || name.starts_with("--"));
+  }
 
   void Replace(const Setting& theirs, const Setting& after) {
     Remove(theirs.name);
@@ -212,16 +215,19 @@ class PlanEditor {
            });
   }
 
+  // The section in which a setting must stand; overrides name theirs.
+  std::string_view SectionOfAnchor(std::string_view name) const { return overrides_ ? "" : SectionOf(name); }
+
   // Adds it before a setting of the same section. Of flags, before the last one of the plan, which may stand
   // in an array of such, else before the last one that our files have.
   void Add(const Setting& after) {
     const std::string_view text = theirs_.text;
-    const std::string_view section = SectionOf(after.name);
+    const std::string_view section = SectionOfAnchor(after.name);
     const Setting* anchor = nullptr;
     bool of_plan = false;
     for (const Setting& setting : theirs_.settings) {
-      const bool same =
-          SectionOf(setting.name) == section && setting.at != kNowhere && !removed_.contains(setting.name);
+      const bool same = SectionOfAnchor(setting.name) == section && setting.at != kNowhere &&
+                        !removed_.contains(setting.name);
       const bool ours = IsOfTraining(setting.name) && LastOf(now_, setting.name) != nullptr;
       if (!same || (flags_ && (!ours || (of_plan && !IsOfPlan(setting.name))))) continue;
       anchor = &setting;
@@ -240,7 +246,8 @@ class PlanEditor {
       return;
     }
     const bool continued = from > 1 && text[from - 2] == '\\';
-    const bool goes_on = flags_ && (continued || line.find_last_not_of(" \t\r") != std::string_view::npos) &&
+    const bool goes_on = (flags_ || overrides_) &&
+                         (continued || line.find_last_not_of(" \t\r") != std::string_view::npos) &&
                          (continued || line.substr(0, line.find_last_not_of(" \t\r") + 1).ends_with('\\'));
     Put({from, from, fmt::format("{}{}{}\n", indent, own, goes_on ? " \\" : json_ ? "," : "")});
   }
@@ -273,7 +280,7 @@ class PlanEditor {
 
   const FrameworkAdapter& adapter_;
   const SettingsText& theirs_;
-  const bool flags_, json_, toml_;
+  const bool flags_, json_, toml_, overrides_;
   const SettingsText& now_;
   const SettingsText& then_;
   std::set<std::string> removed_;

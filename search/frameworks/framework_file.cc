@@ -30,9 +30,10 @@ absl::StatusOr<SettingsText> SettingsOf(const FrameworkAdapter& adapter, std::st
     return settings;
   }
   if (adapter.form == SettingsForm::kFlags) return ReadFlagSettings(file, text, adapter.markers, launch);
-  auto settings = adapter.form == SettingsForm::kYaml   ? ReadYamlSettings(file, text, launch)
-                  : adapter.form == SettingsForm::kJson ? ReadJsonSettings(file, text)
-                                                        : ReadTomlSettings(file, text);
+  auto settings = adapter.form == SettingsForm::kYaml        ? ReadYamlSettings(file, text, launch)
+                  : adapter.form == SettingsForm::kJson      ? ReadJsonSettings(file, text)
+                  : adapter.form == SettingsForm::kOverrides ? ReadOverrideSettings(file, text)
+                                                             : ReadTomlSettings(file, text);
   if (!settings.ok()) return settings;
   if (adapter.form != SettingsForm::kYaml) adapter.take_launch(launch.arguments, *settings);
   if (adapter.normalize != nullptr) adapter.normalize(*settings);
@@ -104,6 +105,11 @@ std::string_view FrameworkOf(std::string_view text) {
     if (has_form && adapter->recognizes(text)) return adapter->target.name;
   }
   return {};
+}
+
+bool TakesSeveralFiles(std::string_view framework) {
+  const FrameworkAdapter* adapter = FindFrameworkAdapter(framework);
+  return adapter != nullptr && adapter->several_files;
 }
 
 absl::StatusOr<SettingsText> ReadSettings(std::string_view framework, std::string_view file,

@@ -44,6 +44,9 @@ std::vector<std::string> FrameworkNames();
 // Returns the framework whose form the text has; empty if it has none.
 std::string_view FrameworkOf(std::string_view text);
 
+// Returns whether a run of the framework may be several files.
+bool TakesSeveralFiles(std::string_view framework);
+
 // Returns the program whose file the text is, if autocfg cannot read its files: "nanotron". Empty: no such
 // program is known.
 std::string_view OtherFormOf(std::string_view text);

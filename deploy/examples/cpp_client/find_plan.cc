@@ -2,7 +2,7 @@
 // prints it as a file.
 // usage: find_plan ADDRESS FORMAT
 //   ADDRESS  unix:PATH or HOST:PORT
-//   FORMAT   megatron, nemo, deepspeed, torchtitan or autocfg
+//   FORMAT   megatron, megatron-bridge, nemo, deepspeed, torchtitan or autocfg
 #include <iostream>
 #include <string>
 

@@ -229,8 +229,8 @@ class Coordinator:
                 stream.cancel()
 
     def export(self, study: Union[str, Search], format: str) -> str:
-        """Returns the best plan of a study as the file of a training framework: megatron, nemo, deepspeed, torchtitan
-        or autocfg. Raises FailedPrecondition where the framework cannot express the plan, or where there is
+        """Returns the best plan of a study as the file of a training framework: megatron, megatron-bridge, nemo,
+        deepspeed, torchtitan or autocfg. Raises FailedPrecondition where the framework cannot express the plan, or where there is
         none yet."""
         return str(self._call(self._stub.ExportConfig, messages.ExportConfigRequest(study=_named(study), format=format)).content)
 

@@ -55,7 +55,8 @@ constexpr HarmlessSetting kGptNeoxHarmless[] = {
 constexpr UnmodelledSetting kGptNeoxUnmodelled[] = {
     {"moe_num_experts num_experts", kNoExperts},
     {"soft_prompt_tuning soft_prompt_tuning.enabled", kNoAdapters},
-    {"attention_config", kNoOtherLayers, "mamba rwkv gmlp amlp"},
+    {"attention_config", "layers of gMLP are not modelled", "gmlp amlp"},
+    {"attention_config", kNoOtherLayers, "mamba rwkv"},
     {"attention_config", "sparse attention is not modelled", "sparse local bigbird bslongformer"},
     {"num_unique_layers", "layers that share parameters are not modelled"},
     {"zero_optimization.cpu_offload zero_optimization.offload_optimizer.device "
@@ -89,6 +90,7 @@ constexpr FrameworkAdapter kGptNeoxAdapter = {
     .unmodelled = kGptNeoxUnmodelled,
     .form = SettingsForm::kYaml,
     .may_have_braces = true,
+    .several_files = true,
     .normalize = &WithUnderscores,
     .recognizes =
         [](std::string_view text) {

@@ -4,10 +4,12 @@
 #include <array>
 #include <utility>
 
+#include "base/numbers.h"
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/frameworks/deepspeed/deepspeed.h"
 #include "search/frameworks/gpt_neox/gpt_neox.h"
+#include "search/frameworks/settings/tokenizers.h"
 
 namespace autocfg {
 namespace {
@@ -63,10 +65,13 @@ void ReadGptNeoxVocab(const ReadingOptions& options, SettingReader& read, ModelS
   model.vocab = options.vocab;
   if (model.vocab > 0) return;
   const std::string tokenizer = read.Text("tokenizer_type", "GPT2BPETokenizer");
-  const std::string file = read.Text("vocab_file");
-  if (file.find("20B_tokenizer") != std::string::npos) {
+  const Setting* file = read.Find("vocab_file");
+  if (file != nullptr && file->unknown.empty()) model.vocab = TokensOfTokenizer(file->values);
+  if (file != nullptr && file->values.size() == 1 &&
+      file->values.front().find("20B_tokenizer") != std::string::npos)
     model.vocab = 50277;
-  } else if (tokenizer == "GPT2BPETokenizer") {
+  if (model.vocab > 0) return;
+  if (tokenizer == "GPT2BPETokenizer") {
     model.vocab = 50257;
     if (!read.Has("tokenizer_type"))
       read.Note("tokenizer_type is missing: the framework then takes GPT2BPETokenizer, of 50257 tokens");
@@ -123,10 +128,23 @@ void ReadGptNeoxPrecision(SettingReader& read, RunDraft& run) {
   ReadOptimizer({.name = "optimizer.type", .momentum = "optimizer.params.momentum"}, read, run);
 }
 
+// A run of gpt-neox is often several files, each with some of the settings.
+std::string MissingText(std::string_view name, std::string_view option) {
+  return fmt::format("{} is missing; give the run's other files behind this one, or {}", name, option);
+}
+
+// The file's, else that of --plan.
+std::int64_t ReadGptNeoxMicroBatch(const ReadingOptions& options, SettingReader& read) {
+  const auto said = options.plan.find("mbs");
+  const std::int64_t otherwise =
+      said == options.plan.end() ? 0 : base::ParseNumber<std::int64_t>(said->second, 1).value_or(0);
+  return read.Whole(neox::kMicroBatch, otherwise);
+}
+
 // Two of the three sizes give the third.
 void ReadGptNeoxBatch(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
   ParallelPlan& plan = run.plan;
-  const std::int64_t global = read.Whole(neox::kGlobalBatch, 0), micro = read.Whole(neox::kMicroBatch, 0),
+  const std::int64_t global = read.Whole(neox::kGlobalBatch, 0), micro = ReadGptNeoxMicroBatch(options, read),
                      steps = read.Whole(neox::kMicrobatches, 1);
   const std::int64_t nodes = read.Whole("num_nodes", 0, -1), of_node = read.Whole("num_gpus", 0);
   if (!read.ok()) return;
@@ -145,7 +163,7 @@ void ReadGptNeoxBatch(const ReadingOptions& options, SettingReader& read, RunDra
   }
   SetDataRanks(neox::kAxisSettings, read, run);
   if (micro == 0 && global == 0)
-    read.FailMissing(neox::kMicroBatch, fmt::format("{} is missing; add it", neox::kMicroBatch));
+    read.FailMissing(neox::kMicroBatch, MissingText(neox::kMicroBatch, "--plan mbs=1"));
   if (!read.ok()) return;
   plan.micro_batch = micro > 0 ? micro : std::max<std::int64_t>(1, global / plan.dp / steps);
   run.workload.global_batch = global > 0 ? global : Times(Times(micro, steps), plan.dp);
@@ -190,9 +208,18 @@ void ReadGptNeox(const ReadingOptions& options, SettingReader& read, RunDraft& r
   plan.tp = std::max<std::int64_t>(1, read.Whole(neox::kAxisSettings[0].setting, 1, 0));
   run.workload.seq_len = options.seq_len > 0 ? options.seq_len
                          : options.model     ? read.Whole("seq_length", options.model->max_seq_len)
-                                             : read.Required("seq_length");
+                                             : read.Whole("seq_length", 0);
+  if (run.workload.seq_len == 0) {
+    // The model's sizes stand beside it.
+    const bool has_model = read.Has("num_layers");
+    read.FailMissing("seq_length", MissingText("seq_length", has_model ? "--seq-len" : "--model"));
+    return;
+  }
   if (options.model) {
     run.model = *options.model;
+  } else if (!read.Has("num_layers")) {
+    read.FailMissing("num_layers", MissingText("num_layers", "--model"));
+    return;
   } else {
     ReadGptNeoxModel(options, read, run);
   }

@@ -29,6 +29,8 @@ inline constexpr std::string_view kNoRecompute = "minimal_with_context";
 
 // The settings that the plan decides. Source: src/maxtext/configs/base.yml at e591f30cbbf2.
 ExportedFile WriteMaxTextPlan(const ExportedRun& run);
+// Sets the model by its sizes.
+void ReadMaxTextShape(const ReadingOptions& options, SettingReader& read, ModelSpec& model);
 void ReadMaxText(const ReadingOptions& options, SettingReader& read, RunDraft& run);
 
 }  // namespace autocfg

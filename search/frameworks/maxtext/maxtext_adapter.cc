@@ -40,14 +40,17 @@ constexpr HarmlessSetting kMaxTextHarmless[] = {
     {"remat_policy_for_vit", "it is of images"},
     {"context_parallel_* context_sharding", kOfContext},
     {"shard_mode shard_optimizer_over_data expert_shard_attention_option", "it is of how states are placed"},
-    {"sharding_tolerance", "it is of checks"},
+    {"sharding_tolerance quantization_local_shard_count", "it is of checks, and of ranges of quantization"},
 };
 
 constexpr UnmodelledSetting kMaxTextUnmodelled[] = {
     {"num_experts", kNoExperts},
     {"model_name", kNoExperts, "mixtral deepseek gpt-oss kimi llama4 a3b a17b a22b a35b switch"},
     {"decoder_block", kNoExperts, "mixtral deepseek gpt_oss llama4 qwen3_moe"},
-    {"decoder_block", kNoOtherLayers, "qwen3_next"},
+    {"decoder_block", kNoOtherLayers, "qwen3_next qwen3_5"},
+    {"hidden_size_per_layer_input", "embeddings of each layer are not modelled"},
+    {"share_kv_projections", "keys that are values, too, are not modelled"},
+    {"sharding_strategy", "rules of inference are not modelled"},
     {"lora_input_adapters_path lora", kNoAdapters},
     {"optimizer_memory_host_offload parameter_memory_host_offload", kNoHostStates},
     {"remat_policy", kNoHostActivations, "offload"},

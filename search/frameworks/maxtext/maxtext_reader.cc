@@ -24,48 +24,13 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kMaxTextM
     {"gpt3-175b", "gpt3-175b"},
 }};
 
-void ReadMaxTextShape(const ReadingOptions& options, SettingReader& read, ModelSpec& model) {
-  const auto scale = [&](std::string_view name) { return read.Whole(name, 1); };
-  const std::int64_t emb = scale("global_parameter_scale");
-  if (emb != 1) read.Fail(*read.Find("global_parameter_scale"), "is not modelled; give the sizes themselves");
-  model.layers = read.Whole("base_num_decoder_layers", 16);
-  model.hidden = read.Whole("base_emb_dim", 2048);
-  model.heads = read.Whole("base_num_query_heads", 16);
-  model.kv_heads = read.Whole("base_num_kv_heads", 16);
-  model.head_dim = read.Whole("head_dim", 128);
-  model.ffn_hidden = read.Whole("base_mlp_dim", 7168);
-  std::string activations;
-  if (const Setting* named = read.Known("mlp_activations")) {
-    for (const std::string& value : named->values) activations += value + " ";
-  }
-  const bool gated = activations.empty() || activations.find("linear") != std::string::npos;
-  const bool gelu = activations.find("gelu") != std::string::npos;
-  model.activation = gated ? (gelu ? Activation::kGeGlu : Activation::kSwiGlu) : Activation::kGelu;
-  model.norm = Norm::kRmsNorm;
-  model.norm_eps = read.Real("normalization_layer_epsilon", 1e-5);
-  model.position = Position::kRope;
-  model.rope_theta = read.Real("rope_max_timescale", 10000);
-  model.tied_embeddings = read.Flag("logits_via_embedding");
-  model.qk_norm = read.Flag("use_qk_norm") ? QkNorm::kHead : QkNorm::kNone;
-  SetBiases(model, false);
-  model.qkv_bias = read.Flag("attention_bias");
-  const std::string block = read.Text("decoder_block", "llama2");
-  if (block != "llama2" && block != "qwen2" && block != "qwen3" && block != "mistral" && block != "default") {
-    read.Fail(*read.Find("decoder_block"),
-              fmt::format("is '{}', whose layers cannot be read; give --model", base::Printable(block)));
-  }
-  model.vocab = read.Whole("vocab_size", 32000);
-  CheckSaidVocab("vocab_size", read.Has("vocab_size") ? model.vocab : 0, options, read);
-  model.vocab_multiple = 1;
-}
-
 void ReadMaxTextModel(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
   const std::string name = read.Text(maxtext::kModel, "default");
   if (options.model) {
     run.model = *options.model;
   } else if (name == "default" || name == "None") {
     ReadMaxTextShape(options, read, run.model);
-    run.model.max_seq_len = run.workload.seq_len;
+    if (run.model.max_seq_len < run.workload.seq_len) run.model.max_seq_len = run.workload.seq_len;
   } else {
     const auto known =
         std::ranges::find(kMaxTextModels, name, &std::pair<std::string_view, std::string_view>::first);

@@ -104,8 +104,11 @@ void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run) {
   const std::string position = read.Text(names.position, kLearnedPositions);
   if (position == kRotaryPositions) {
     ReadRotaryPositions(names, read, model);
-  } else if (position == kLearnedPositions || position == kNoPositions) {
-    model.position = position == kLearnedPositions ? Position::kLearned : Position::kNone;
+  } else if (const bool alibi = !names.alibi.empty() && absl::AsciiStrToLower(position) == names.alibi;
+             alibi || position == kLearnedPositions || position == kNoPositions) {
+    model.position = alibi                           ? Position::kAlibi
+                     : position == kLearnedPositions ? Position::kLearned
+                                                     : Position::kNone;
     (void)read.Find(names.rotary_base);
     (void)read.Find(names.rotary_share);
     (void)read.Find(names.rotary_factor);
@@ -168,7 +171,9 @@ void ReadCoreRecompute(const CoreNames& names, LayerParts selected, SettingReade
   const std::int64_t layers = read.Whole(names.recompute_layers, 0, 0);
   if (granularity == "none") return;
   if (granularity == kSelectiveRecompute) {
-    if (method != nullptr) {
+    if (method != nullptr && names.selective_takes_method) {
+      read.NoteOf(*method, fmt::format("has no effect with {} {}", names.recompute, granularity));
+    } else if (method != nullptr) {
       read.Fail(*method, fmt::format("contradicts {} {} of line {}; leave it out", names.recompute,
                                      granularity, read.text().Line(read.Find(names.recompute)->at)));
     }

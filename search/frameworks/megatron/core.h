@@ -26,6 +26,8 @@ struct CoreNames {
   std::string_view recompute, recompute_method, recompute_layers;
   std::string_view attention, tp_overlap;
   std::string_view context_parallel, expert_parallel;  // never written
+  bool selective_takes_method = false;                 // and leaves it out
+  std::string_view alibi = {};  // the value of `position`, in any case; empty: it has none
 };
 
 // Values that both have.

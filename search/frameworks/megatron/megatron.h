@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -126,5 +128,16 @@ void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& 
 void TakeMegatronLog(SettingsText& log);
 // Sets the stages. Needs the layers and pp.
 void ReadMegatronStages(SettingReader& read, RunDraft& run);
+
+// Shared with Megatron-Bridge. The layout of the plan's stages: a letter a layer, a bar between stages, E
+// before the first layer and L after the last.
+std::string PipelineLayoutOf(const ExportedRun& run);
+// Sets the stages by such a layout, and the virtual stages of a rank. Needs pp.
+void ReadPipelineLayout(const Setting& layout, SettingReader& read, RunDraft& run);
+// Returns whether the options can say the kinds of layers. Each interval without rotary positions must be
+// whole.
+bool HasCoreKinds(const ModelSpec& model);
+// Returns the tokens of a window, the token itself included, if `name` says "N,0"; 0: all before it.
+std::int64_t ReadCoreWindow(std::string_view name, SettingReader& read);
 
 }  // namespace autocfg

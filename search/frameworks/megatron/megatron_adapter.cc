@@ -3,45 +3,14 @@
 #include "search/frameworks/adapter.h"
 #include "search/frameworks/megatron/megatron.h"
 #include "search/frameworks/megatron/megatron_options.h"
+#include "search/frameworks/megatron/megatron_rules.h"
 
 namespace autocfg {
 namespace {
 
-constexpr LayerParts kPartsOfModules = [] {
-  LayerParts parts;
-  for (const megatron::RecomputeModule& module : megatron::kModules) parts.Add(module.part);
-  return parts;
-}();
-
-constexpr LegalityRule kMegatronRules[] = {
-    kCoreSchedule,
-    kCoreChunks,
-    kCoreMessageParts,
-    kCoreGathering,
-    kCoreAttention,
-    {kCannot, "fsdp_overlap", kReads<"zero", "grad_overlap", "param_overlap">,
-     [](const PlanCase& c) {
-       return c.plan.zero_stage >= 2 &&
-              (!c.plan.grad_overlap || (c.plan.zero_stage == 3 && !c.plan.param_overlap));
-     },
-     [](const PlanCase& c) {
-       return fmt::format("zero={} without overlap (its FSDP overlaps what it shards)", c.plan.zero_stage);
-     }},
-    // Its guide names tensor and expert parallelism as what FSDP goes with, its tests have no pipeline, and
-    // version 2 of it refuses one (mcore_fsdp_adapter.py).
-    {kCannot, "fsdp_pipeline", kReads<"zero", "pp">,
-     [](const PlanCase& c) { return c.plan.zero_stage >= 2 && SplitsDepth(c.plan); },
-     [](const PlanCase& c) {
-       return fmt::format("zero={} with pp (its FSDP is documented without a pipeline)", c.plan.zero_stage);
-     }},
-    {kCannot, "fsdp_shard", kReads<"zero", "dp_shard", "dp">,
-     [](const PlanCase& c) { return c.plan.zero_stage >= 2 && HasPartialShards(c.plan); },
-     [](const PlanCase& c) { return fmt::format("zero={} with dp_shard", c.plan.zero_stage); }},
-    {kCannot, "recompute_modules", kReads<"recompute">,
-     [](const PlanCase& c) { return RecomputesOtherParts(c.plan, kPartsOfModules); },
-     [](const PlanCase& c) { return SaysOtherParts(c, kPartsOfModules); }},
-    kCoreMessages,
-    kCorePairOfStages};
+constexpr LegalityRule kMegatronRules[] = {kCoreSchedule,  kCoreChunks,   kCoreMessageParts, kCoreGathering,
+                                           kCoreAttention, kFsdpOverlap,  kFsdpPipeline,     kFsdpShard,
+                                           kModulesOnly,   kCoreMessages, kCorePairOfStages};
 
 constexpr auto kMegatronSaying = CoreSaying(kMegatronNames, megatron::kShardsStates);
 

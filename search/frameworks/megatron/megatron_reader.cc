@@ -276,25 +276,9 @@ void ReadVocab(const ReadingOptions& options, SettingReader& read, RunDraft& run
   }
 }
 
-// Returns the tokens of a window, the token itself included; 0: all before it.
-std::int64_t ReadWindow(SettingReader& read) {
-  const Setting* window = read.Known(megatron::kWindow);
-  if (window == nullptr) return 0;
-  std::string text = fmt::format("{}", fmt::join(window->values, ","));
-  std::erase_if(text, [](char c) { return c == '(' || c == ')' || c == ' '; });
-  const std::size_t comma = text.find(',');
-  const auto before = base::ParseNumber<std::int64_t>(std::string_view(text).substr(0, comma));
-  const bool causal =
-      comma != std::string::npos && (text.substr(comma) == ",0" || text.substr(comma) == ",-1");
-  if (before && causal && *before >= -1 && *before < kMostSize) return *before + 1;
-  read.Fail(*window, fmt::format("is {}; only N,0 can be read: the tokens before a token, and none after it",
-                                 base::Printable(text)));
-  return 0;
-}
-
 // Lists of layers are not whole numbers, and refused.
 void ReadKinds(SettingReader& read, ModelSpec& model) {
-  LayerPattern pattern{.sliding_window = ReadWindow(read)};
+  LayerPattern pattern{.sliding_window = ReadCoreWindow(megatron::kWindow, read)};
   const std::int64_t full = read.Whole(megatron::kWindowPattern, 0);
   const std::int64_t without = read.Whole(megatron::kNoRopeInterval, 0);
   if (full == 1) pattern.sliding_window = 0;
@@ -340,6 +324,21 @@ void ReadModel(const ReadingOptions& options, SettingReader& read, RunDraft& run
 }
 
 }  // namespace
+
+std::int64_t ReadCoreWindow(std::string_view name, SettingReader& read) {
+  const Setting* window = read.Known(name);
+  if (window == nullptr) return 0;
+  std::string text = fmt::format("{}", fmt::join(window->values, ","));
+  std::erase_if(text, [](char c) { return c == '(' || c == ')' || c == '[' || c == ']' || c == ' '; });
+  const std::size_t comma = text.find(',');
+  const auto before = base::ParseNumber<std::int64_t>(std::string_view(text).substr(0, comma));
+  const bool causal =
+      comma != std::string::npos && (text.substr(comma) == ",0" || text.substr(comma) == ",-1");
+  if (before && causal && *before >= -1 && *before < kMostSize) return *before + 1;
+  read.Fail(*window, fmt::format("is {}; only N,0 can be read: the tokens before a token, and none after it",
+                                 base::Printable(text)));
+  return 0;
+}
 
 void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
   if (!options.model)

@@ -57,38 +57,6 @@ class LayoutReader {
   bool wrong_ = false;
 };
 
-void ReadLayout(const Setting& layout, SettingReader& read, RunDraft& run) {
-  const auto letters =
-      LayoutReader(layout.values.size() == 1 ? std::string_view(layout.values.front()) : "").Read();
-  if (!letters || letters->empty()) {
-    read.Fail(layout, "is no layout; give one such as Et*4|t*4L");
-    return;
-  }
-  std::vector<std::int64_t> stages = {0};
-  for (const char c : *letters) {
-    if (c == '|') stages.push_back(0);
-    if (c == 't') ++stages.back();
-  }
-  const bool ends = letters->front() == 'E' && letters->back() == 'L' &&
-                    std::count(letters->begin(), letters->end(), 'E') == 1 &&
-                    std::count(letters->begin(), letters->end(), 'L') == 1;
-  if (!ends || letters->find('m') != std::string::npos ||
-      std::find(stages.begin(), stages.end(), 0) != stages.end()) {
-    read.Fail(layout,
-              "cannot be read: each stage needs a layer, the first the embedding, the last the loss; "
-              "give such a layout");
-    return;
-  }
-  const auto count = static_cast<std::int64_t>(stages.size());
-  if (count % run.plan.pp != 0) {
-    read.Fail(layout, fmt::format("has {} stages, which do not divide by pp={}; change one of them", count,
-                                  run.plan.pp));
-    return;
-  }
-  run.plan.virtual_stages = count / run.plan.pp;
-  SetStages(std::move(stages), run);
-}
-
 constexpr std::string_view kFirst = "--decoder-first-pipeline-num-layers";
 constexpr std::string_view kLast = "--decoder-last-pipeline-num-layers";
 constexpr std::string_view kEmbedding = "--account-for-embedding-in-pipeline-split";
@@ -145,6 +113,38 @@ void ReadUnevenEnds(SettingReader& read, RunDraft& run) {
 
 }  // namespace
 
+void ReadPipelineLayout(const Setting& layout, SettingReader& read, RunDraft& run) {
+  const auto letters =
+      LayoutReader(layout.values.size() == 1 ? std::string_view(layout.values.front()) : "").Read();
+  if (!letters || letters->empty()) {
+    read.Fail(layout, "is no layout; give one such as Et*4|t*4L");
+    return;
+  }
+  std::vector<std::int64_t> stages = {0};
+  for (const char c : *letters) {
+    if (c == '|') stages.push_back(0);
+    if (c == 't') ++stages.back();
+  }
+  const bool ends = letters->front() == 'E' && letters->back() == 'L' &&
+                    std::count(letters->begin(), letters->end(), 'E') == 1 &&
+                    std::count(letters->begin(), letters->end(), 'L') == 1;
+  if (!ends || letters->find('m') != std::string::npos ||
+      std::find(stages.begin(), stages.end(), 0) != stages.end()) {
+    read.Fail(layout,
+              "cannot be read: each stage needs a layer, the first the embedding, the last the loss; "
+              "give such a layout");
+    return;
+  }
+  const auto count = static_cast<std::int64_t>(stages.size());
+  if (count % run.plan.pp != 0) {
+    read.Fail(layout, fmt::format("has {} stages, which do not divide by pp={}; change one of them", count,
+                                  run.plan.pp));
+    return;
+  }
+  run.plan.virtual_stages = count / run.plan.pp;
+  SetStages(std::move(stages), run);
+}
+
 void ReadMegatronStages(SettingReader& read, RunDraft& run) {
   constexpr std::string_view kPerRank = "--num-virtual-stages-per-pipeline-rank";
   const Setting* given = nullptr;
@@ -160,7 +160,7 @@ void ReadMegatronStages(SettingReader& read, RunDraft& run) {
   const std::int64_t per_stage = read.Whole(megatron::kLayersPerStage, 0), per_rank = read.Whole(kPerRank, 1);
   run.plan.virtual_stages = 1;
   if (given != nullptr && given->name == megatron::kLayout) {
-    ReadLayout(*given, read, run);
+    ReadPipelineLayout(*given, read, run);
   } else if (per_stage > 0) {
     if (const Setting* sized = read.Has(kFirst) ? read.Find(kFirst) : read.Find(kLast)) {
       read.FailAgainst(*given, *sized, fmt::format("; say the virtual stages by {}", kPerRank));

@@ -36,20 +36,6 @@ class FlagFile {
 // Sharded gradients and parameters: Megatron FSDP.
 bool IsFsdp(const ParallelPlan& plan) { return plan.zero_stage >= 2; }
 
-// One letter a layer, a bar between stages, E before the first layer and L after the last.
-std::string PipelineLayout(const ExportedRun& run) {
-  std::string text;
-  const std::int64_t stages = StageCount(run.plan);
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
-    if (stage > 0) text += '|';
-    if (IsFirstStage(stage)) text += 'E';
-    if (const std::int64_t layers = StageLayerCount(run.model, run.plan, stage); layers > 0)
-      text += fmt::format("t*{}", layers);
-    if (IsLastStage(run.plan, stage)) text += 'L';
-  }
-  return text;
-}
-
 // Its window is the tokens before a token and those after it. Requires kinds that follow a pattern.
 void WriteKinds(const LayerPattern& pattern, FlagFile& file) {
   if (pattern.sliding_window != 0)
@@ -58,13 +44,6 @@ void WriteKinds(const LayerPattern& pattern, FlagFile& file) {
     file.Option(megatron::kWindowPattern, pattern.sliding_window_pattern);
   if (pattern.no_rope_layer_interval != 0)
     file.Option(megatron::kNoRopeInterval, pattern.no_rope_layer_interval);
-}
-
-// Whether its options can say the kinds of layers. Each interval without rotary positions must be whole.
-bool HasKinds(const ModelSpec& model) {
-  const std::optional<LayerPattern> pattern = PatternOf(model);
-  return pattern &&
-         (pattern->no_rope_layer_interval == 0 || model.layers % pattern->no_rope_layer_interval == 0);
 }
 
 void WriteModel(const ExportedRun& run, FlagFile& file) {
@@ -133,7 +112,7 @@ void WriteParallelism(const ExportedRun& run, FlagFile& file, std::vector<std::s
               [&](std::string_view setting, std::int64_t size) { file.Option(setting, size); });
   file.Flag(kMegatronNames.sp, SplitsSequence(plan));
   if (plan.split == SplitMode::kExplicit && SplitsDepth(plan)) {
-    const std::string layout = PipelineLayout(run);
+    const std::string layout = PipelineLayoutOf(run);
     file.Option(megatron::kLayout, layout);
     translated.push_back(fmt::format("the split is --pipeline-model-parallel-layout {}", layout));
   } else if (plan.virtual_stages > 1) {
@@ -254,13 +233,32 @@ void WriteTraining(const ExportedRun& run, FlagFile& file) {
 
 }  // namespace
 
+std::string PipelineLayoutOf(const ExportedRun& run) {
+  std::string text;
+  const std::int64_t stages = StageCount(run.plan);
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    if (stage > 0) text += '|';
+    if (IsFirstStage(stage)) text += 'E';
+    if (const std::int64_t layers = StageLayerCount(run.model, run.plan, stage); layers > 0)
+      text += fmt::format("t*{}", layers);
+    if (IsLastStage(run.plan, stage)) text += 'L';
+  }
+  return text;
+}
+
+bool HasCoreKinds(const ModelSpec& model) {
+  const std::optional<LayerPattern> pattern = PatternOf(model);
+  return pattern &&
+         (pattern->no_rope_layer_interval == 0 || model.layers % pattern->no_rope_layer_interval == 0);
+}
+
 void CheckMegatron(const ExportedRun& run, Refusals& refuse) {
   const ModelSpec& model = run.model;
   CheckCoreModel(model, refuse);
   refuse.UnlessModel(model.activation != Activation::kRelu && model.activation != Activation::kGeGlu &&
                          model.activation != Activation::kSquaredRelu,
                      fmt::format("activation={}", Name(model.activation)));
-  refuse.UnlessModel(HasKinds(model),
+  refuse.UnlessModel(HasCoreKinds(model),
                      "layer_kinds (it has one window, for all layers or all but every n-th, and leaves out "
                      "the rotary positions of every n-th layer, n a divisor of layers)");
   const RopeScalingParameters& scaling = model.rope_scaling_parameters;

@@ -44,7 +44,9 @@ inline constexpr CoreNames kNemoNames = {
     .attention = "model.attention_backend",
     .tp_overlap = "model.ub_tp_comm_overlap",
     .context_parallel = "model.context_parallel_size",
-    .expert_parallel = "model.expert_model_parallel_size"};
+    .expert_parallel = "model.expert_model_parallel_size",
+    .selective_takes_method = true,
+    .alibi = "alibi"};
 
 // What its granularity selective recomputes: it has no list of modules.
 inline constexpr LayerParts kNemoParts = {LayerPart::kCoreAttention};
@@ -56,6 +58,8 @@ inline constexpr std::string_view kPrecision = "trainer.precision";
 inline constexpr std::string_view kVirtualStages = "model.virtual_pipeline_model_parallel_size";
 inline constexpr std::string_view kMessageOverlap = "model.overlap_p2p_comm";
 inline constexpr std::string_view kActivation = "model.activation";
+inline constexpr std::string_view kOpenAiGelu = "model.openai_gelu";
+inline constexpr std::string_view kFusedActivation = "model.bias_activation_fusion";
 inline constexpr std::string_view kBiases = "model.bias";
 inline constexpr std::string_view kQkvBiases = "model.qkv_bias";
 inline constexpr std::string_view kTied = "model.share_embeddings_and_output_weights";
@@ -70,6 +74,8 @@ inline constexpr std::string_view kParamOverlap = "model.optim.overlap_param_syn
 // YAML of NeMo 1.x's megatron_gpt_pretraining.py; NeMo 2.x is configured in Python.
 void CheckNemo(const ExportedRun& run, Refusals& refuse);
 ExportedFile WriteNemo(const ExportedRun& run);
+// Sets the model, but for its name.
+void ReadNemoModel(const ReadingOptions& options, SettingReader& read, RunDraft& run);
 void ReadNemo(const ReadingOptions& options, SettingReader& read, RunDraft& run);
 
 }  // namespace autocfg

@@ -38,11 +38,12 @@ constexpr HarmlessSetting kNemoHarmless[] = {
     {"model.moe_* model.expert_tensor_parallel_size", kOfMixtures},
     {"model.fsdp_*", "it says nothing without model.fsdp, which is refused"},
     {"model.cpu_offloading_*", kOfOffload},
-    {"model.ub_tp_comm_overlap_cfg model.tp_comm_overlap_*", kOfTensorOverlap},
+    {"model.ub_tp_comm_overlap_cfg model.ub_tp_comm_overlap_cfg.* model.tp_comm_overlap_*", kOfTensorOverlap},
     {"model.optim.overlap_param_gather_with_optimizer_step", kOfPrefetch, /*noted=*/true},
     {"model.validation_*", "it is of validation"},
+    {"export.*", "it is of the model that is exported"},
     {"model.data.*", "it is of data"},
-    {"name defaults exp_manager.* hydra.* cluster_type trainer.accelerator trainer.benchmark "
+    {"defaults exp_manager.* hydra.* cluster_type trainer.accelerator trainer.benchmark "
      "trainer.enable_* "
      "trainer.limit_* trainer.log_every_n_steps trainer.logger trainer.max_* trainer.use_distributed_sampler "
      "trainer.val_check_interval model.apex_transformer_log_level model.enable_megatron_timers "
@@ -55,7 +56,7 @@ constexpr HarmlessSetting kNemoHarmless[] = {
     {"model.batch_p2p_comm model.sync_batch_comm model.nccl_communicator_config_path model.sharp "
      "model.grad_allreduce_chunk_size_mb model.gradient_as_bucket_view model.use_emha",
      "it is of how messages are sent"},
-    {"model.bias_activation_fusion model.bias_dropout_add_fusion model.masked_softmax_fusion "
+    {"model.bias_dropout_add_fusion model.masked_softmax_fusion "
      "model.grad_div_ar_fusion model.gradient_accumulation_fusion model.persist_layer_norm "
      "model.get_attention_mask_from_fusion model.mcore_gpt model.transformer_engine "
      "model.use_flash_attention",
@@ -69,6 +70,8 @@ constexpr HarmlessSetting kNemoHarmless[] = {
     {"model.megatron_amp_O2", "states are read as those of its O2"},
 };
 
+constexpr char kNoEncoders[] = "models with an encoder are not modelled, only decoders of text";
+
 constexpr UnmodelledSetting kNemoUnmodelled[] = {
     {"model.num_moe_experts", kNoExperts},
     {"model.peft.peft_scheme", kNoAdapters},
@@ -76,7 +79,10 @@ constexpr UnmodelledSetting kNemoUnmodelled[] = {
      kNoOtherLayers},
     {"model.fp4", kNoFp4},
     {"model.fp32_residual_connection", "residuals in fp32 are not modelled"},
-    {"model.openai_gelu", "this activation is not modelled"},
+    {"model.encoder.* model.decoder.*", kNoEncoders},
+    {"name", kNoEncoders, "megatron_t5 megatron_mt5 megatron_t0 megatron_bart megatron_ul2 megatron_bert"},
+    {"model.retro.*", "layers that retrieve are not modelled"},
+    {"quantization.algorithm", "training with quantized weights is not modelled"},
     {"model.ffn_dropout", "dropout within the feed-forward is not modelled"},
     {"model.activations_checkpoint_layers_per_pipeline "
      "model.num_micro_batches_with_partial_activation_checkpoints",

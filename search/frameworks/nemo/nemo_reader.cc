@@ -25,49 +25,16 @@ void ReadNemoPrecision(SettingReader& read, RunDraft& run) {
   run.workload.precision = *ParsePrecision(fp8 ? "fp8" : name);
 }
 
-void ReadNemoModel(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
-  ModelSpec& model = run.model;
-  ReadCoreModel(kNemoNames, read, run);
-  model.ffn_hidden = read.Whole(kNemoNames.ffn_hidden, 4 * model.hidden);
-  model.kv_heads = read.Whole(kNemoNames.kv_heads, model.heads);
-  const bool biases = read.Flag(nemo::kBiases, true);
-  SetBiases(model, biases);
-  if (read.Flag(nemo::kQkvBiases)) model.qkv_bias = true;
-  const std::string activation = read.Text(nemo::kActivation, "gelu");
-  if (activation == "swiglu" || activation == "fast-swiglu") {
-    model.activation = Activation::kSwiGlu;
-  } else if (activation == "geglu" || activation == "fast-geglu") {
-    model.activation = Activation::kGeGlu;
-  } else if (activation == "gelu") {
-    model.activation = biases ? Activation::kGelu : Activation::kGeluErf;
-  } else {
-    read.Fail(*read.Find(nemo::kActivation),
-              fmt::format("is '{}', which is not modelled; only gelu, swiglu and geglu "
-                          "can be read",
-                          base::Printable(activation)));
-  }
-  model.tied_embeddings = read.Flag(nemo::kTied, true);
-  if (read.Has("model.transformer_block_type") && read.Text("model.transformer_block_type") != "pre_ln")
-    read.Fail(*read.Find("model.transformer_block_type"), "is not modelled; only pre_ln can be read");
-  model.vocab = ReadVocabSize(nemo::kPaddedVocab, options, read);
-  CheckSaidVocab(nemo::kPaddedVocab, model.vocab, options, read);
-  if (options.vocab > 0) model.vocab = options.vocab;
-  if (model.vocab == 0) {
-    if (read.Has("model.tokenizer.type") && read.Text("model.tokenizer.type") == "GPT2BPETokenizer") {
-      model.vocab = 50257;
-    } else {
-      read.Fail("the file does not say how many tokens its tokenizer has; give --vocab");
-      model.vocab = 1;
-    }
-  }
-}
-
 // Files that fine-tune have the tokens of a sequence at their data.
 void ReadSequence(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
   const std::int64_t of_data = read.Whole("model.data.train_ds.max_seq_length", 0);
   run.workload.seq_len = options.seq_len;
   if (run.workload.seq_len == 0 && !read.Has(kNemoNames.seq_len)) run.workload.seq_len = of_data;
-  if (run.workload.seq_len == 0) run.workload.seq_len = read.Required(kNemoNames.seq_len);
+  if (run.workload.seq_len > 0) return;
+  if (!read.Has(kNemoNames.seq_len))
+    read.FailMissing(kNemoNames.seq_len,
+                     fmt::format("{} is missing; add it, or give --seq-len", kNemoNames.seq_len));
+  run.workload.seq_len = read.Whole(kNemoNames.seq_len, 1);
 }
 
 }  // namespace
@@ -83,6 +50,10 @@ void ReadNemo(const ReadingOptions& options, SettingReader& read, RunDraft& run)
   ReadSequence(options, read, run);
   if (options.model) {
     run.model = *options.model;
+  } else if (!read.Has(kNemoNames.layers)) {
+    read.FailMissing(kNemoNames.layers,
+                     fmt::format("{} is missing; add it, or give --model", kNemoNames.layers));
+    return;
   } else {
     ReadNemoModel(options, read, run);
   }

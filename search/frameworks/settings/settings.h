@@ -47,9 +47,16 @@ struct LaunchWord {
 };
 
 // What is said where a file or a script is launched.
+// A further file of a run.
+struct LaunchFile {
+  std::string name;  // for messages
+  std::string text;
+};
+
 struct LaunchWords {
   std::vector<LaunchWord> arguments = {};             // behind it: "--bf16", "trainer.num_nodes=4"
   std::map<std::string, std::string> variables = {};  // of a script's environment
+  std::vector<LaunchFile> files = {};  // of the same form, of a framework whose runs may be several files
 };
 
 struct SettingsText {

@@ -25,11 +25,14 @@ absl::StatusOr<SettingsText> ReadFlagSettings(std::string_view file, std::string
                                               std::span<const std::string_view> markers,
                                               const LaunchWords& launch = {});
 
-// YAML, with interpolations (Interpolate); no anchors.
+// YAML, with interpolations (Interpolate), anchors and aliases; a mapping that "<<" merges says what the
+// other leaves open.
 absl::StatusOr<SettingsText> ReadYamlSettings(std::string_view file, std::string_view text,
                                               const LaunchWords& launch = {});
 absl::StatusOr<SettingsText> ReadTomlSettings(std::string_view file, std::string_view text);
 absl::StatusOr<SettingsText> ReadJsonSettings(std::string_view file, std::string_view text);
+// Overrides of a command line of Hydra: name=value.
+absl::StatusOr<SettingsText> ReadOverrideSettings(std::string_view file, std::string_view text);
 
 // Settings that a program printed into its log, by the names and in the values that it prints.
 absl::StatusOr<SettingsText> ReadLogSettings(std::string_view file, std::string_view text);

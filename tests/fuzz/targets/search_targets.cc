@@ -146,6 +146,7 @@ void FuzzFramework(std::string_view framework, std::string_view input) {
   CheckThat(again.ok() && PlanJson(*again) == PlanJson(run->plan), "the text of a read plan is another plan");
 }
 void FuzzMegatron(std::string_view input) { FuzzFramework("megatron", input); }
+void FuzzMegatronBridge(std::string_view input) { FuzzFramework("megatron-bridge", input); }
 void FuzzNemo(std::string_view input) { FuzzFramework("nemo", input); }
 void FuzzDeepSpeed(std::string_view input) { FuzzFramework("deepspeed", input); }
 void FuzzTorchtitan(std::string_view input) { FuzzFramework("torchtitan", input); }
@@ -175,6 +176,7 @@ constexpr FuzzTarget kSearchTargets[] = {
     {"hugging_face", FuzzHuggingFace},
     {"megatron", FuzzMegatron,
      "tests/search/frameworks/files/arrays.txt,tests/search/frameworks/files/one_command.txt"},
+    {"megatron_bridge", FuzzMegatronBridge, "tests/search/frameworks/files/bridge.overrides"},
     {"nemo", FuzzNemo, "tests/search/frameworks/files/config.yaml"},
     {"deepspeed", FuzzDeepSpeed, "tests/search/frameworks/files/zero3.json"},
     {"torchtitan", FuzzTorchtitan, "tests/search/frameworks/files/llama3.toml"},

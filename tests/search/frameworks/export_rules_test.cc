@@ -27,6 +27,7 @@ Options OptionsOf(std::string_view target, const std::string& text) {
   if (target == "megatron") return test::FlagOptions(text);
   if (target == "torchtitan") return test::TomlOptions(text);
   if (target == "nemo") return test::YamlOptions(text);
+  if (target == "megatron-bridge") return test::OverrideOptions(text);
   Options options;
   test::AddJsonOptions(nlohmann::json::parse(text), "", options);
   return options;
@@ -272,6 +273,68 @@ void ExpectNemoAccepts(const ExportedRun& run, const Options& options) {
   EXPECT_EQ(given.Whole("model.override_vocab_size"), PaddedVocab(run.model, tp));
 }
 
+// Rules of megatron/bridge/training/config.py, setup.py and megatron/core/transformer/transformer_config.py.
+void ExpectBridgeAccepts(const ExportedRun& run, const Options& options, const std::string& text) {
+  const Given given(options);
+  const std::int64_t tp = given.Whole("model.tensor_model_parallel_size"),
+                     pp = given.Whole("model.pipeline_model_parallel_size"), world = RankCount(run.plan),
+                     dp = world / (tp * pp), layers = given.Whole("model.num_layers");
+  EXPECT_EQ(world % (tp * pp), 0);
+  EXPECT_EQ(given.Whole("train.global_batch_size") % (given.Whole("train.micro_batch_size") * dp), 0);
+  EXPECT_EQ(given.Whole("model.seq_length"), given.Whole("dataset.seq_length"));
+  std::int64_t virtual_stages = given.Whole("model.virtual_pipeline_model_parallel_size", 1);
+  if (given.Text("model.virtual_pipeline_model_parallel_size") == "null") virtual_stages = 1;
+  EXPECT_EQ(virtual_stages, run.plan.virtual_stages);
+  if (const std::string layout = given.Text("model.pipeline_model_parallel_layout"); layout != "null") {
+    ASSERT_TRUE(layout.starts_with('\'') && layout.ends_with('\''));
+    const auto stages = StagesOfLayout(layout.substr(1, layout.size() - 2));
+    EXPECT_EQ(static_cast<std::int64_t>(stages.size()), pp * virtual_stages);
+    for (std::int64_t stage = 0; stage < StageCount(run.plan); ++stage)
+      EXPECT_EQ(stages.at(static_cast<std::size_t>(stage)), StageLayerCount(run.model, run.plan, stage));
+  } else {
+    EXPECT_EQ(layers / pp % virtual_stages, 0);
+    EXPECT_EQ(layers % pp, 0);
+  }
+  EXPECT_NE(given.Text("model.overlap_p2p_comm"), given.Text("model.batch_p2p_comm"));
+  const std::string granularity = given.Text("model.recompute_granularity");
+  EXPECT_EQ(granularity == "full", given.Text("model.recompute_method") != "null");
+  EXPECT_EQ(granularity == "full", given.Text("model.recompute_num_layers") != "null");
+  EXPECT_EQ(granularity == "selective", given.Text("model.recompute_modules") != "null");
+  const bool fsdp = given.Text("ddp.use_megatron_fsdp") == "true",
+             gathers = given.Text("ddp.overlap_param_gather") == "true";
+  // Each pair is made the same, by switching both on.
+  EXPECT_EQ(given.Text("ddp.use_distributed_optimizer"), given.Text("optimizer.use_distributed_optimizer"));
+  EXPECT_EQ(given.Text("ddp.overlap_param_gather"), given.Text("optimizer.overlap_param_gather"));
+  if (gathers) {
+    EXPECT_EQ(given.Text("ddp.overlap_grad_reduce"), "true");
+    EXPECT_EQ(given.Text("ddp.use_distributed_optimizer"), "true");
+  }
+  if (given.Text("model.tp_comm_overlap") == "true") {
+    EXPECT_EQ(given.Text("model.sequence_parallel"), "true");
+  }
+  if (given.Text("model.sequence_parallel") == "true") {
+    EXPECT_GT(tp, 1);
+  }
+  const bool one_queue = text.find("# env CUDA_DEVICE_MAX_CONNECTIONS=1\n") != std::string::npos;
+  EXPECT_EQ(one_queue, tp > 1 && !fsdp);
+  if (fsdp) {
+    EXPECT_EQ(given.Text("checkpoint.ckpt_format"), "fsdp_dtensor");
+    EXPECT_EQ(given.Text("model.gradient_accumulation_fusion"), "false");
+  }
+  EXPECT_EQ(dp % given.Whole("ddp.num_distributed_optimizer_instances"), 0);
+  // A gated or plain kernel for silu and gelu; that of plain gelu adds biases.
+  if (given.Text("model.bias_activation_fusion") == "true") {
+    EXPECT_TRUE(given.Text("model.gated_linear_unit") == "true" ||
+                given.Text("model.add_bias_linear") == "true");
+  }
+  // A size that is given is not padded, and must hold the tokenizer's ids.
+  EXPECT_EQ(given.Whole("model.vocab_size"), PaddedVocab(run.model, tp));
+  EXPECT_GE(given.Whole("model.vocab_size"), given.Whole("tokenizer.vocab_size"));
+  if (given.Text("model.no_rope_freq") != "null") {
+    EXPECT_EQ(layers % given.Whole("model.no_rope_freq"), 0);
+  }
+}
+
 class ExportRules : public testing::TestWithParam<std::string> {};
 
 TEST_P(ExportRules, AcceptEveryFile) {
@@ -296,12 +359,13 @@ TEST_P(ExportRules, AcceptEveryFile) {
     if (name == "deepspeed") ExpectDeepSpeedAccepts(run, options);
     if (name == "torchtitan") ExpectTorchtitanAccepts(run, options);
     if (name == "nemo") ExpectNemoAccepts(run, options);
+    if (name == "megatron-bridge") ExpectBridgeAccepts(run, options, file->text);
   }
   EXPECT_GE(files, 100) << "too few plans can be exported for the test to show much";
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, ExportRules, testing::ValuesIn(test::ExportedFrameworks()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& info) { return test::TestNameOf(info.param); });
 
 }  // namespace
 }  // namespace autocfg

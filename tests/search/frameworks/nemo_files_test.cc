@@ -132,6 +132,82 @@ TEST(NemoFiles, FilesThatFineTune) {
               HasSubstr("adapters (LoRA, PEFT) are not modelled"));
 }
 
+FrameworkRun NemoWith(const std::string& of_model, const std::string& name = "") {
+  std::string text = SmallFile(kNemo, "model.seed", 1);
+  text += of_model;
+  if (!name.empty()) text += "name: " + name + "\n";
+  auto run = ReadFrameworkFile(kNemo, "a.yaml", text);
+  EXPECT_TRUE(run.ok()) << run.status() << "\n" << text;
+  return run.ok() ? *std::move(run) : FrameworkRun{};
+}
+
+TEST(NemoFiles, ActivationsAreReadByTheirForms) {
+  const auto activation = [](const std::string& lines) { return NemoWith(lines).model.activation; };
+  EXPECT_EQ(activation("  activation: squared-relu\n  bias: false\n"), Activation::kSquaredRelu);
+  EXPECT_EQ(activation("  activation: gelu\n  bias: false\n"), Activation::kGeluErf);
+  EXPECT_EQ(activation("  activation: gelu\n"), Activation::kGelu);
+  EXPECT_EQ(activation("  activation: gelu\n  bias_activation_fusion: false\n"), Activation::kGeluErf);
+  EXPECT_EQ(activation("  activation: gelu\n  bias: false\n  openai_gelu: true\n"), Activation::kGelu);
+  EXPECT_EQ(activation("  activation: fast-geglu\n  openai_gelu: true\n"), Activation::kGeGlu);
+  EXPECT_EQ(activation("  activation: approx-gelu\n"), Activation::kGelu);
+  EXPECT_EQ(NemoWith("  position_embedding_type: ALiBi\n").model.position, Position::kAlibi);
+}
+
+TEST(NemoFiles, LayersOfFalconAndGemmaAreRead) {
+  const std::string parallel = "  mcore_customization_config:\n    parallel_attention: true\n";
+  const ModelSpec falcon = NemoWith(parallel, "megatron_falcon_gpt").model;
+  EXPECT_TRUE(falcon.parallel_residual && falcon.shared_norm);
+  const FrameworkRun other = NemoWith(parallel);
+  EXPECT_FALSE(other.model.parallel_residual);
+  EXPECT_THAT(other.notes,
+              testing::Contains(HasSubstr("parallel_attention is left out: it is of layers of")));
+  const ModelSpec gemma = NemoWith(
+                              "  apply_embedding_scaling: true\n  mcore_customization_config:\n"
+                              "    query_pre_attn_scalar: 64\n    attn_logit_softcapping: 50.0\n"
+                              "    final_logit_softcapping: 30.0\n",
+                              "megatron_gemma2")
+                              .model;
+  EXPECT_EQ(gemma.embedding_scale, 16);
+  EXPECT_EQ(gemma.attention_scale, 0.125);
+  EXPECT_EQ(gemma.attention_softcap, 50);
+  EXPECT_EQ(gemma.output_softcap, 30);
+  EXPECT_EQ(gemma.norm_placement, NormPlacement::kSandwich);
+  EXPECT_FALSE(NemoWith("  window_size: [63, 0]\n").model.layer_kinds.empty());
+}
+
+// The core checks the method for full recomputation alone.
+TEST(NemoFiles, AMethodOfSelectiveRecomputationIsLeftOut) {
+  const FrameworkRun run = NemoWith(
+      "  activations_checkpoint_granularity: selective\n  activations_checkpoint_method: uniform\n"
+      "  attention_backend: unfused\n");
+  EXPECT_EQ(PlanText(run.plan), "tp=1,pp=1,dp=8,mbs=1,recompute=selective,attention=unfused");
+  EXPECT_THAT(run.notes, testing::Contains(HasSubstr("activations_checkpoint_method has no effect with")));
+}
+
+TEST(NemoFiles, WhatIsNoDecoderIsNamedSo) {
+  const auto problem = [](const std::string& text) {
+    return std::string(ReadFrameworkFile(kNemo, "a.yaml", text).status().message());
+  };
+  const std::string batch = "  micro_batch_size: 1\n  global_batch_size: 8\n";
+  const std::string encoder =
+      "a.yaml:5: model.encoder.num_layers cannot be read: models with an encoder are not";
+  EXPECT_THAT(problem("trainer: {devices: 8}\nmodel:\n" + batch + "  encoder: {num_layers: 4}\n"),
+              HasSubstr(encoder));
+  EXPECT_THAT(problem("name: megatron_t5_glue\ntrainer: {devices: 8}\nmodel:\n" + batch),
+              HasSubstr("a.yaml:1: name cannot be read: models with an encoder are not modelled"));
+  EXPECT_THAT(problem("trainer: {devices: 8}\nquantization: {algorithm: int4}\nmodel:\n" + batch),
+              HasSubstr("training with quantized weights is not modelled"));
+  EXPECT_EQ(problem("trainer: {devices: 8}\nmodel:\n" + batch),
+            "a.yaml: model.encoder_seq_length is missing; add it, or give --seq-len");
+  EXPECT_EQ(problem("trainer: {devices: 8}\nmodel:\n  encoder_seq_length: 64\n" + batch),
+            "a.yaml: model.num_layers is missing; add it, or give --model");
+  EXPECT_THAT(
+      problem(SmallFile(kNemo, "model.activation", "reglu")),
+      HasSubstr("is 'reglu', which is not modelled; gelu, swiglu, geglu and squared-relu can be read"));
+  EXPECT_THAT(problem(SmallFile(kNemo, "model.activation", "swiglu") + "  openai_gelu: true\n"),
+              HasSubstr("model.openai_gelu"));
+}
+
 // The file's own value changes, where another refers to it.
 TEST(NemoFiles, AReferenceIsChangedWhereItsValueStands) {
   std::string text = SmallFile(kNemo, "model.tensor_model_parallel_size", "${.size}");

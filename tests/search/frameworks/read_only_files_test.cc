@@ -72,6 +72,37 @@ TEST(ReadOnlyFiles, OfGptNeox) {
                  {"\"model-parallel-size\": 2", "\"model-parallel-size\": 3", "16 ranks do not divide by"}});
 }
 
+// The files of a run count together; a message says what a part of it lacks.
+TEST(ReadOnlyFiles, OfGptNeoxMayBeSeveral) {
+  const std::string sizes = "num_layers: 4\nhidden-size: 256\nnum-attention-heads: 8\nseq-length: 128\n";
+  const std::string launch = "pipe-parallel-size: 1\nattention-config: [[[\"flash\"], 4]]\n";
+  const auto problem = [&](const std::string& text, const ReadingOptions& options) {
+    return std::string(ReadFrameworkFile(kGptNeox, "a.yml", text, options).status().message());
+  };
+  ReadingOptions options = OnRanks(8);
+  EXPECT_EQ(problem(launch, options),
+            "a.yml: seq_length is missing; give the run's other files behind this one, or --model");
+  EXPECT_EQ(problem("num_layers: 4\n" + launch, options),
+            "a.yml: seq_length is missing; give the run's other files behind this one, or --seq-len");
+  EXPECT_EQ(
+      problem(sizes + launch, options),
+      "a.yml: train_micro_batch_size_per_gpu is missing; give the run's other files behind this one, or "
+      "--plan mbs=1");
+  EXPECT_THAT(problem(sizes + "attention_config: [[[\"gmlp\"], 4]]\n", options),
+              HasSubstr("attention_config cannot be read: layers of gMLP are not modelled"));
+  options.plan["mbs"] = "2";
+  options.launch.files = {{.name = "b.yml", .text = sizes}};
+  EXPECT_TRUE(TakesSeveralFiles(kGptNeox));
+  EXPECT_FALSE(TakesSeveralFiles(kMaxText));
+  const auto run = ReadFrameworkFile(kGptNeox, "a.yml", launch, options);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->plan.micro_batch, 2);
+  EXPECT_EQ(run->plan.attention, Attention::kFused);
+  EXPECT_EQ(run->model.hidden, 256);
+  options.launch.files.front().text = "num_layers: [\n";
+  EXPECT_THAT(problem(launch, options), HasSubstr("b.yml:"));
+}
+
 TEST(ReadOnlyFiles, OfAccelerate) {
   const std::string text =
       "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nfsdp_config:\n"
@@ -124,6 +155,53 @@ TEST(ReadOnlyFiles, OfMaxText) {
        {"llama2-7b", "unknown-7b", "f:2: model_name is 'unknown-7b', a model that is not known"},
        {"remat_policy: full", "remat_policy: full\nici_pipeline_parallelism: 2", "its pipeline is not"},
        {"batch_size: 4", "batch_size: 0.3", "makes no whole batch"}});
+}
+
+TEST(ReadOnlyFiles, OfMaxTextSayLayersByTheirBlock) {
+  const auto model = [](const std::string& lines) {
+    const auto run =
+        ReadFrameworkFile(kMaxText, "f",
+                          absl::StrCat("per_device_batch_size: 1\nmax_target_length: 256\nbase_emb_dim: 256\n"
+                                       "base_num_decoder_layers: 6\nbase_mlp_dim: 1_024\nhead_dim: 64\n"
+                                       "base_num_query_heads: 4\nbase_num_kv_heads: 4\n",
+                                       lines),
+                          OnRanks(8));
+    EXPECT_TRUE(run.ok()) << run.status();
+    return run.ok() ? run->model : ModelSpec{};
+  };
+  const std::string gelu = "mlp_activations: [\"gelu\", \"linear\"]\n";
+  const ModelSpec gemma = model(gelu + "decoder_block: gemma\n");
+  EXPECT_EQ(gemma.activation, Activation::kGeGlu);
+  EXPECT_EQ(gemma.embedding_scale, 16);
+  EXPECT_EQ(gemma.ffn_hidden, 1024);
+  const ModelSpec gemma2 = model(gelu +
+                                 "decoder_block: gemma2\nsliding_window_size: 64\nuse_post_attn_norm: true\n"
+                                 "use_post_ffw_norm: true\nattn_logits_soft_cap: 50.0\n");
+  EXPECT_EQ(gemma2.layers, 12) << "a block is two layers";
+  EXPECT_EQ(gemma2.norm_placement, NormPlacement::kSandwich);
+  EXPECT_EQ(gemma2.attention_softcap, 50);
+  EXPECT_EQ(KindOf(gemma2, 0).window, 64);
+  EXPECT_EQ(KindOf(gemma2, 1).window, 0);
+  const ModelSpec gemma3 = model(gelu +
+                                 "decoder_block: gemma3\nsliding_window_size: 64\n"
+                                 "local_rope_max_timescale: 10_000\nrope_max_timescale: 1_000_000\n");
+  EXPECT_EQ(gemma3.qk_norm, QkNorm::kHead);
+  EXPECT_EQ(KindOf(gemma3, 4).rope_theta, 10000);
+  EXPECT_EQ(KindOf(gemma3, 5).window, 0);
+  const ModelSpec gpt3 =
+      model("mlp_activations: [gelu]\ndecoder_block: gpt3\ntrainable_position_size: 2048\n");
+  EXPECT_EQ(gpt3.position, Position::kLearned);
+  EXPECT_EQ(gpt3.norm, Norm::kLayerNorm);
+  EXPECT_EQ(gpt3.max_seq_len, 2048);
+  EXPECT_TRUE(gpt3.mlp_bias);
+  const ModelSpec olmo3 = model(
+      "decoder_block: olmo3\nuse_qk_norm: true\nsliding_window_size: 64\nrope_type: yarn\nrope_factor: 8.0\n"
+      "inhomogeneous_layer_cycle_interval: 4\noriginal_max_position_embeddings: 128\n");
+  EXPECT_EQ(olmo3.qk_norm, QkNorm::kFull);
+  EXPECT_EQ(olmo3.norm_placement, NormPlacement::kOutput);
+  EXPECT_EQ(olmo3.rope_scaling, RopeScaling::kYarn);
+  EXPECT_EQ(KindOf(olmo3, 3).window, 0);
+  EXPECT_EQ(KindOf(olmo3, 2).window, 64);
 }
 
 TEST(ReadOnlyFiles, NameFlavorsOfTorchtitan) {

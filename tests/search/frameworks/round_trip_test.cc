@@ -12,6 +12,7 @@
 #include "search/frameworks/framework_file.h"
 #include "search/frameworks/framework_rules.h"
 #include "search/frameworks/launch.h"
+#include "search/frameworks/megatron_bridge/megatron_bridge.h"
 #include "search/frameworks/nemo/nemo.h"
 #include "search/plan/plan_text.h"
 #include "search/text/model_json.h"
@@ -76,7 +77,8 @@ TEST_P(RoundTrip, GivesTheSameRun) {
     model.name = read->model.name;
     model.max_seq_len = std::max(model.max_seq_len, run.workload.seq_len);
     // The file has the vocabulary with its padding.
-    if (framework == kNemo) model.vocab = PaddedVocab(model, run.plan.tp);
+    if (framework == kNemo || framework == kMegatronBridge) model.vocab = PaddedVocab(model, run.plan.tp);
+    if (framework == kMegatronBridge) model.max_seq_len = run.workload.seq_len;
     // An activation that the core has in one form with biases, in another without.
     EXPECT_EQ(ModelJson(read->model).dump(), ModelJson(model).dump());
   }
@@ -150,6 +152,8 @@ TEST(RoundTripScalings, OnlyThoseOfTheFrameworkAreWritten) {
   goes_through("megatron", RopeScaling::kLlama3, Llama3Scaling(8));
   goes_through("megatron", RopeScaling::kLlama3, Llama3Scaling(32));
   goes_through("megatron", RopeScaling::kLinear, {.factor = 4});
+  goes_through("megatron-bridge", RopeScaling::kLlama3, Llama3Scaling(32));
+  goes_through("megatron-bridge", RopeScaling::kLinear, {.factor = 2.5});
   goes_through("nemo", RopeScaling::kLinear, {.factor = 2.5});
   // A name alone leaves the factor to the framework.
   const auto named = exported("megatron", RopeScaling::kLlama3, {});
@@ -166,7 +170,7 @@ TEST(RoundTripScalings, OnlyThoseOfTheFrameworkAreWritten) {
                            const RopeScalingParameters& parameters) {
     return std::string(exported(framework, scaling, parameters).status().message());
   };
-  for (const char* framework : {"megatron", "nemo", "torchtitan"}) {
+  for (const char* framework : {"megatron", "megatron-bridge", "nemo", "torchtitan"}) {
     EXPECT_THAT(refused(framework, RopeScaling::kYarn, {.factor = 2}), HasSubstr("rope_scaling=yarn"));
     EXPECT_THAT(refused(framework, RopeScaling::kLinear, {}), HasSubstr("rope_scaling=linear"));
   }
@@ -300,7 +304,7 @@ TEST(RoundTripNames, AnotherShapeIsUnnamed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, RoundTrip, testing::ValuesIn(test::ExportedFrameworks()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& info) { return test::TestNameOf(info.param); });
 
 }  // namespace
 }  // namespace autocfg

@@ -14,6 +14,7 @@
 #include "search/frameworks/gpt_neox/gpt_neox.h"
 #include "search/frameworks/maxtext/maxtext.h"
 #include "search/frameworks/megatron/megatron.h"
+#include "search/frameworks/megatron_bridge/megatron_bridge.h"
 #include "search/frameworks/nanotron/nanotron.h"
 #include "search/frameworks/torchtitan/torchtitan.h"
 
@@ -42,6 +43,11 @@ inline std::string SmallFile(std::string_view framework, const std::string& name
                              const nlohmann::json& value) {
   const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
   if (framework == kMegatron) return FlagsWith(name + " " + text);
+  if (framework == kMegatronBridge) {
+    return absl::StrCat("model.num_layers=4\nmodel.hidden_size=256\nmodel.num_attention_heads=8\n",
+                        "dataset.seq_length=128\nmodel.vocab_size=1024\ntrain.micro_batch_size=1\n", name,
+                        "=", text, "\n");
+  }
   if (framework == kDeepSpeed) {
     nlohmann::json json{{"train_batch_size", 16}, {"train_micro_batch_size_per_gpu", 2}};
     json[nlohmann::json::json_pointer("/" + absl::StrReplaceAll(name, {{".", "/"}}))] = value;

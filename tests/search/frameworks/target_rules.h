@@ -27,6 +27,12 @@ inline std::vector<std::string> ExportedFrameworks() {
   return names;
 }
 
+// The name of a framework as one of a test, which has no dash.
+inline std::string TestNameOf(std::string name) {
+  std::erase(name, '-');
+  return name;
+}
+
 inline nlohmann::json RulesOf(const std::string& target) {
   std::ifstream file(SourcePath("tests/search/frameworks/rules/" + target + ".json"));
   return nlohmann::json::parse(file);
@@ -40,6 +46,18 @@ inline Options FlagOptions(const std::string& text) {
     if (line.empty() || line[0] == '#') continue;
     const std::size_t blank = line.find(' ');
     options.emplace_back(line.substr(0, blank), blank == std::string::npos ? "" : line.substr(blank + 1));
+  }
+  return options;
+}
+
+// Overrides, one a line.
+inline Options OverrideOptions(const std::string& text) {
+  Options options;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    const std::size_t equals = line.find('=');
+    options.emplace_back(line.substr(0, equals), line.substr(equals + 1));
   }
   return options;
 }

@@ -8,6 +8,7 @@
 #include "search/frameworks/framework_file.h"
 #include "search/frameworks/megatron/megatron.h"
 #include "search/frameworks/nemo/nemo.h"
+#include "search/frameworks/settings/tokenizers.h"
 #include "search/frameworks/torchtitan/torchtitan.h"
 #include "search/text/model_json.h"
 #include "tests/search/frameworks/small_files.h"
@@ -43,6 +44,20 @@ TEST(Vocabularies, MegatronsTokenizers) {
             "a.args: the file does not say how many tokens HuggingFaceTokenizer has; give --vocab");
   EXPECT_THAT(ReadMegatronWith("--tokenizer-type Llama2Tokenizer", 32256)->notes,
               Contains("a.args:7: --tokenizer-type has 32000 tokens; read with the 32256 of --vocab"));
+}
+
+TEST(Vocabularies, TokenizersAreKnownByName) {
+  EXPECT_EQ(TokensOfTokenizer("meta-llama/Llama-2-7b-hf"), 32000);
+  EXPECT_EQ(TokensOfTokenizer("meta-llama/Meta-Llama-3-8B"), 128256);
+  EXPECT_EQ(TokensOfTokenizer("/data/Llama-3.1-70B-Instruct/"), 128256);
+  EXPECT_EQ(TokensOfTokenizer("mistralai/Mistral-7B-v0.1"), 32000);
+  EXPECT_EQ(TokensOfTokenizer("mistralai/Mistral-7B-v0.3"), 32768);
+  EXPECT_EQ(TokensOfTokenizer("tiiuae/falcon-7b"), 65024);
+  EXPECT_EQ(TokensOfTokenizer("Qwen/Qwen2.5-7B"), 151665);
+  EXPECT_EQ(TokensOfTokenizer("gpt2"), 50257);
+  EXPECT_EQ(TokensOfTokenizer("/data/tokenizer.model"), 0);
+  EXPECT_EQ(TokensOfTokenizer(""), 0);
+  EXPECT_EQ(TokensOfTokenizer(std::vector<std::string>{"gpt2", "gpt2"}), 0);
 }
 
 TEST(Vocabularies, WhatAFileSaysIsNotReplaced) {

@@ -10,6 +10,7 @@
 #include "search/frameworks/deepspeed/deepspeed.h"
 #include "search/frameworks/framework_rules.h"
 #include "search/frameworks/megatron/megatron.h"
+#include "search/frameworks/megatron_bridge/megatron_bridge.h"
 #include "search/frameworks/nemo/nemo.h"
 #include "search/frameworks/torchtitan/torchtitan.h"
 #include "search/plan/plan_text.h"
@@ -19,7 +20,7 @@
 namespace autocfg {
 namespace {
 
-constexpr std::array kFrameworks = {kMegatron, kNemo, kDeepSpeed, kTorchtitan};
+constexpr std::array kFrameworks = {kMegatron, kMegatronBridge, kNemo, kDeepSpeed, kTorchtitan};
 constexpr std::int64_t kRanks = 8;
 
 ModelSpec SmallModel() {

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 TEST(Engines, AllHaveAFile) {
   EXPECT_THAT(EngineNames(), ElementsAre("autocfg", "deepspeed", "fsdp", "gpt-neox", "maxtext", "megatron",
-                                         "nanotron", "nemo", "torchtitan"));
+                                         "megatron-bridge", "nanotron", "nemo", "torchtitan"));
   for (const std::string& name : EngineNames()) {
     const auto engine = EngineNamed(name);
     ASSERT_TRUE(engine.ok()) << engine.status();
@@ -33,7 +33,7 @@ TEST(Engines, UnknownNamesListTheOthers) {
   EXPECT_THAT(
       std::string(unknown.status().message()),
       HasSubstr("unknown engine 'megatorn'; expected autocfg, deepspeed, fsdp, gpt-neox, maxtext, megatron, "
-                "nanotron, nemo or torchtitan"));
+                "megatron-bridge, nanotron, nemo or torchtitan"));
 }
 
 TEST(Engines, MayHaveTheFiguresOfAnother) {

@@ -263,7 +263,8 @@ TEST_F(StudyServiceTest, ExportsTheBestPlan) {
   request.set_format("megatorn");
   status = call();
   EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(status.error_message(), HasSubstr("megatron, nemo, deepspeed, torchtitan or autocfg"));
+  EXPECT_THAT(status.error_message(),
+              HasSubstr("megatron, megatron-bridge, nemo, deepspeed, torchtitan or autocfg"));
 
   const std::string name = Create(SmallSpec()).name();
   FakeWorker worker(coordinator_->address());
