@@ -89,8 +89,23 @@ absl::Status FollowScript(const std::string& script, const std::string& from, co
   return absl::OkStatus();
 }
 
+// Returns the text of a file that a script names, from the place that it says or from beside the script.
+std::optional<std::string> FileBeside(const std::filesystem::path& script,
+                                      const std::filesystem::path& named) {
+  const std::filesystem::path directory = script.parent_path();
+  if (!named.has_filename()) return std::nullopt;
+  for (const std::filesystem::path& place : {directory / named, directory / named.filename()}) {
+    auto text = ReadTextFile(place.string());
+    if (text.ok()) return *std::move(text);
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<LaunchWords> LaunchOf(const FrameworkInputArgs& args) {
   LaunchWords launch;
+  launch.files = [script = std::filesystem::path(args.file)](const std::string& named) {
+    return FileBeside(script, named);
+  };
   for (const std::string& word : args.arguments) launch.arguments.push_back({word});
   for (const std::string& variable : args.environment) {
     const std::size_t equals = variable.find('=');
@@ -187,6 +202,7 @@ absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args
   if (!args.ranks.empty()) {
     AUTOCFG_ASSIGN_OR_RETURN(const auto ranks, ParseWhole("--ranks", args.ranks));
     options.ranks = ranks;
+    options.ranks_count = true;
   }
   if (!args.cluster.empty()) {
     AUTOCFG_ASSIGN_OR_RETURN(const auto cluster, LoadDescribedCluster(args.cluster));
@@ -217,7 +233,7 @@ BestPlan QuestionOf(const FrameworkRun& run) {
   question.model = run.model;
   question.workload = run.workload;
   question.plan = run.plan;
-  question.engine = run.framework;
+  question.engine = run.engine;
   question.ranks_per_node = run.ranks_per_node;
   return question;
 }
@@ -292,7 +308,7 @@ absl::StatusOr<InputQuestion> LoadInputQuestion(const InputArgs& input, PlanQues
                                             .environment = input.environment,
                                             .arguments = input.arguments});
     if (!loaded.ok()) return Where("--input", loaded.status());
-    if (asked.engine.empty()) asked.engine = loaded->run.framework;
+    if (asked.engine.empty()) asked.engine = loaded->run.engine;
     Note(fmt::format("{} is read as a file of {}", loaded->run.settings.file, loaded->run.framework));
     for (const std::string& note : loaded->run.notes) Note(note);
     read.question = QuestionOf(loaded->run);

@@ -117,7 +117,7 @@ std::string FrameworkReport(const FrameworkAnswer& answer, const SearchQuestion&
 Json FrameworkJson(const FrameworkAnswer& answer, const SearchQuestion& question) {
   const FrameworkRun& run = answer.run;
   Json json{{"framework", run.framework},
-            {"engine", run.framework},
+            {"engine", run.engine},
             {"file", run.settings.file},
             {"model", ModelJson(run.model)},
             {"workload", WorkloadJson(run.workload)},

@@ -60,7 +60,7 @@ absl::StatusOr<PlanQuestion> QuestionFor(const ImportArgs& args, const Framework
   BestPlan known = QuestionOf(run);
   known.cluster = std::move(cluster);
   PlanQuestionArgs asked;
-  asked.engine = run.framework;
+  asked.engine = run.engine;
   asked.memory_margin = args.memory_margin;
   return LoadPlanQuestion(asked, &known);
 }
@@ -96,7 +96,7 @@ absl::Status WriteOutput(const ImportArgs& args, const FrameworkAnswer& answer, 
   run.model = answer.run.model;
   run.workload = answer.run.workload;
   run.plan = answer.run.plan;
-  run.evidence.engine = answer.run.framework;
+  run.evidence.engine = answer.run.engine;
   run.ranks_per_node = answer.run.ranks_per_node;
   if (answer.predicted) run.cluster = about.cluster;
   AUTOCFG_ASSIGN_OR_RETURN(const auto file, Export(run, *FindExportTarget("autocfg")));
@@ -156,7 +156,8 @@ void AddImport(CLI::App& app, Verb& chosen) {
   verb->add_option("--model", args->input.model,
                    "in place of the file's model: a preset or a model's JSON file");
   verb->add_option("--ranks", args->input.ranks,
-                   "if the file does not say how many ranks train (default: the cluster's)");
+                   "how many ranks train, if the file does not say it, or in place of those that a script "
+                   "starts (default: the cluster's)");
   verb->add_option("--vocab", args->input.vocab, "tokens of the vocabulary, if the file does not say them");
   verb->add_option("--seq-len", args->input.seq_len, "in place of the file's tokens per sequence");
   verb->add_option("--plan", args->input.plan,

@@ -27,7 +27,9 @@ absl::StatusOr<SettingsText> SettingsOf(const FrameworkAdapter& adapter, std::st
     AddFlags(launch.arguments, *settings);
     return settings;
   }
-  if (adapter.form == SettingsForm::kFlags) return ReadFlagSettings(file, text, adapter.markers, launch);
+  if (adapter.form == SettingsForm::kFlags && IsArgumentsYaml(text))
+    return ReadArgumentsYaml(file, text, launch);
+  if (adapter.form == SettingsForm::kFlags) return ReadFlagSettings(file, text, adapter.flags, launch);
   auto settings = adapter.form == SettingsForm::kYaml   ? ReadYamlSettings(file, text, launch)
                   : adapter.form == SettingsForm::kJson ? ReadJsonSettings(file, text)
                                                         : ReadTomlSettings(file, text);
@@ -133,7 +135,15 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
                                                std::string_view text, const ReadingOptions& options) {
   auto settings = ReadSettings(framework, file, text, options.launch);
   if (!settings.ok()) return settings.status();
-  FrameworkRun result{.framework = std::string(framework),
+  const FrameworkAdapter* named = FindFrameworkAdapter(framework);
+  const FrameworkAdapter* fork = named->fork_of == nullptr ? nullptr : named->fork_of(*settings);
+  const FrameworkAdapter& adapter = fork == nullptr ? *named : *fork;
+  for (const NamedText& file_of_option : settings->named) {
+    if (!file_of_option.text) continue;
+    if (absl::Status status = AddNamedJson(file_of_option, *settings); !status.ok()) return status;
+  }
+  FrameworkRun result{.framework = std::string(adapter.target.name),
+                      .engine = std::string(adapter.engine.empty() ? adapter.target.name : adapter.engine),
                       .model = {},
                       .workload = {},
                       .plan = {},
@@ -141,7 +151,6 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
                       .settings = *std::move(settings)};
   SettingReader read(result.settings);
   RunDraft run;
-  const FrameworkAdapter& adapter = *FindFrameworkAdapter(framework);
   RefuseUnmodelled(adapter.unmodelled, read);
   adapter.read(options, read, run);
   if (options.vocab > 0 && run.model.vocab != options.vocab) {

@@ -26,7 +26,8 @@ struct IgnoredSetting {
 };
 
 struct FrameworkRun {
-  std::string framework;  // its name
+  std::string framework;  // its name, or that of its fork
+  std::string engine;     // whose figures predict the run
   ModelSpec model;        // named after the preset of its shape, if there is one
   Workload workload;
   ParallelPlan plan;  // legal, in canonical form

@@ -57,6 +57,29 @@ const ShellVariable* ShellVariables::Find(const std::string& name) const {
   return found == variables_.end() ? nullptr : &found->second;
 }
 
+std::vector<ShellWord> ShellVariables::OptionWords() const {
+  std::map<std::size_t, ShellWord> words;  // by their places
+  const auto add = [&](ShellWord& word) {
+    if (!word.empty() && word.front().at != kNotInScript) words.emplace(word.front().at, word);
+    word.clear();
+  };
+  for (const auto& [name, variable] : variables_) {
+    if (!BeginsShellName(name.front()) || !HoldsOptions(variable)) continue;
+    for (const ShellWord& item : variable.items) {
+      ShellWord word;
+      for (const ShellChar& c : item) {
+        const bool blank = c.unknown < 0 && (IsShellBlank(c.c) || c.c == '\n');
+        if (blank && !variable.array) add(word);
+        if (!blank || variable.array) word.push_back(c);
+      }
+      add(word);
+    }
+  }
+  std::vector<ShellWord> all;
+  for (auto& [at, word] : words) all.push_back(std::move(word));
+  return all;
+}
+
 ShellWord ShellVariables::Unknown(std::size_t at, std::string why) {
   unknowns_.push_back(std::move(why));
   return {{.c = 0, .at = at, .unknown = static_cast<int>(unknowns_.size()) - 1}};
