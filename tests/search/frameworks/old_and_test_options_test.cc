@@ -119,8 +119,9 @@ TEST(SecondCommands, OneThatTrainsNoTextDoesNotCount) {
 
 TEST(SourcedOptions, AreReadFromTheVariablesOfAScriptThatTrainsNothing) {
   const std::string script =
-      "#!/bin/bash\nMODEL=\" --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64 \\\n"
-      "  --max-position-embeddings 64\"\nMORE=(--bf16 --vocab-size 1000)\nALL=\"$MODEL\"\n";
+      "#!/bin/bash\nLAYERS=${LAYERS:-4}\nHEADS=8\nMODEL=\" --num-layers $LAYERS --hidden-size 64 "
+      "--num-attention-heads $HEADS --seq-length 64 "
+      "\\\n  --max-position-embeddings 64\"\nMORE=(--bf16 --vocab-size 1000)\nALL=\"$MODEL\"\n";
   ReadingOptions options;
   options.ranks = 8;
   EXPECT_THAT(PlanOrError(ReadFrameworkFile(kMegatron, "a.sh", script, options)),
@@ -129,6 +130,8 @@ TEST(SourcedOptions, AreReadFromTheVariablesOfAScriptThatTrainsNothing) {
   const auto run = ReadFrameworkFile(kMegatron, "a.sh", script, options);
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(PlanText(run->plan), "tp=1,pp=1,dp=8,mbs=2");
+  EXPECT_EQ(run->model.layers, 4);
+  EXPECT_EQ(run->model.heads, 8);
   EXPECT_EQ(BaseName(run->workload.precision), "bf16");
   EXPECT_THAT(run->notes, Contains(HasSubstr("a.sh: no command of it trains")));
 }
