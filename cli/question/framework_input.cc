@@ -112,8 +112,23 @@ absl::Status FollowScript(const std::string& script, const std::string& from, co
   return absl::OkStatus();
 }
 
+// Returns the text of a file that a script names, from the place that it says or from beside the script.
+std::optional<std::string> FileBeside(const std::filesystem::path& script,
+                                      const std::filesystem::path& named) {
+  const std::filesystem::path directory = script.parent_path();
+  if (!named.has_filename()) return std::nullopt;
+  for (const std::filesystem::path& place : {directory / named, directory / named.filename()}) {
+    auto text = ReadTextFile(place.string());
+    if (text.ok()) return *std::move(text);
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<LaunchWords> LaunchOf(const FrameworkInputArgs& args) {
   LaunchWords launch;
+  launch.beside = [script = std::filesystem::path(args.file)](const std::string& named) {
+    return FileBeside(script, named);
+  };
   for (const std::string& word : args.arguments) launch.arguments.push_back({word});
   for (const std::string& variable : args.environment) {
     const std::size_t equals = variable.find('=');
@@ -215,6 +230,7 @@ absl::StatusOr<FrameworkInput> LoadFrameworkInput(const FrameworkInputArgs& args
   if (!args.ranks.empty()) {
     AUTOCFG_ASSIGN_OR_RETURN(const auto ranks, ParseWhole("--ranks", args.ranks));
     options.ranks = ranks;
+    options.ranks_count = true;
   }
   if (!args.cluster.empty()) {
     AUTOCFG_ASSIGN_OR_RETURN(const auto cluster, LoadDescribedCluster(args.cluster));

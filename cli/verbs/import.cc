@@ -156,7 +156,8 @@ void AddImport(CLI::App& app, Verb& chosen) {
   verb->add_option("--model", args->input.model,
                    "in place of the file's model: a preset or a model's JSON file");
   verb->add_option("--ranks", args->input.ranks,
-                   "if the file does not say how many ranks train (default: the cluster's)");
+                   "how many ranks train, if the file does not say it, or in place of those that a script "
+                   "starts (default: the cluster's)");
   verb->add_option("--vocab", args->input.vocab, "tokens of the vocabulary, if the file does not say them");
   verb->add_option("--seq-len", args->input.seq_len, "in place of the file's tokens per sequence");
   verb->add_option("--plan", args->input.plan,

@@ -18,7 +18,8 @@ const FrameworkAdapter* FindFrameworkAdapter(std::string_view framework) {
   for (const FrameworkAdapter* adapter : FrameworkAdapters()) {
     if (adapter->target.name == framework) return adapter;
   }
-  return nullptr;
+  const FrameworkAdapter& fork = kMegatronDeepSpeedAdapter;
+  return fork.target.name == framework ? &fork : nullptr;
 }
 
 std::span<const LegalityRule> FrameworkRules(std::string_view framework) {

@@ -35,7 +35,11 @@ struct FrameworkAdapter {
   bool several_files = false;    // a run may be several files, whose settings count together
   // Gives settings the names that the readers ask for; null: the file has them.
   void (*normalize)(SettingsText& settings) = nullptr;
-  std::span<const std::string_view> markers = {};  // of flags: options by which a command trains
+  FlagForm flags = {};  // of flags
+  // Returns the adapter of the program that the settings are for, if that is another: a fork that trains with
+  // another engine. Null: this one's.
+  const FrameworkAdapter* (*fork_of)(const SettingsText& settings) = nullptr;
+  std::string_view engine = {};  // whose figures predict its runs; empty: those of the framework's name
   // Takes what is said at launch into the settings, for JSON and TOML.
   void (*take_launch)(const std::vector<LaunchWord>& words, SettingsText& settings) = &AddOverrides;
   // Makes options of the settings that the framework prints into its log; null: it prints none.
@@ -58,6 +62,7 @@ struct FrameworkAdapter {
 
 extern const FrameworkAdapter kMegatronAdapter;
 extern const FrameworkAdapter kMegatronBridgeAdapter;
+extern const FrameworkAdapter kMegatronDeepSpeedAdapter;  // a fork of Megatron-LM
 extern const FrameworkAdapter kNemoAdapter;
 extern const FrameworkAdapter kDeepSpeedAdapter;
 extern const FrameworkAdapter kTorchtitanAdapter;
@@ -69,7 +74,7 @@ extern const FrameworkAdapter kMaxTextAdapter;
 // In the order of the documentation.
 std::span<const FrameworkAdapter* const> FrameworkAdapters();
 
-// Returns the adapter of a framework; null for any other name.
+// Returns the adapter of a framework, or of a fork; null for any other name.
 const FrameworkAdapter* FindFrameworkAdapter(std::string_view framework);
 
 // Returns whether a line of the text begins so.

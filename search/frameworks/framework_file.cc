@@ -29,7 +29,9 @@ absl::StatusOr<SettingsText> SettingsOf(const FrameworkAdapter& adapter, std::st
     AddFlags(launch.arguments, *settings);
     return settings;
   }
-  if (adapter.form == SettingsForm::kFlags) return ReadFlagSettings(file, text, adapter.markers, launch);
+  if (adapter.form == SettingsForm::kFlags && IsArgumentsYaml(text))
+    return ReadArgumentsYaml(file, text, launch);
+  if (adapter.form == SettingsForm::kFlags) return ReadFlagSettings(file, text, adapter.flags, launch);
   auto settings = adapter.form == SettingsForm::kYaml        ? ReadYamlSettings(file, text, launch)
                   : adapter.form == SettingsForm::kJson      ? ReadJsonSettings(file, text)
                   : adapter.form == SettingsForm::kOverrides ? ReadOverrideSettings(file, text)
@@ -64,10 +66,10 @@ void NameByShape(std::int64_t tp, ModelSpec& model) {
   }
 }
 
-// Returns the text of the framework's engine with the settings of the run.
-absl::StatusOr<std::string> EngineOf(std::string_view framework, const RunDraft& run) {
-  if (run.engine_settings.empty()) return std::string(framework);
-  const auto engine = EngineNamed(fmt::format("{}:{}", framework, fmt::join(run.engine_settings, ",")));
+// Returns the text of the engine of this name with the settings of the run.
+absl::StatusOr<std::string> EngineOf(std::string_view name, const RunDraft& run) {
+  if (run.engine_settings.empty()) return std::string(name);
+  const auto engine = EngineNamed(fmt::format("{}:{}", name, fmt::join(run.engine_settings, ",")));
   if (!engine.ok()) return engine.status();
   return EngineText(*engine);
 }
@@ -149,7 +151,14 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
                                                std::string_view text, const ReadingOptions& options) {
   auto settings = ReadSettings(framework, file, text, options.launch);
   if (!settings.ok()) return settings.status();
-  FrameworkRun result{.framework = std::string(framework),
+  const FrameworkAdapter* named = FindFrameworkAdapter(framework);
+  const FrameworkAdapter* fork = named->fork_of == nullptr ? nullptr : named->fork_of(*settings);
+  const FrameworkAdapter& adapter = fork == nullptr ? *named : *fork;
+  for (const NamedText& file_of_option : settings->named) {
+    if (!file_of_option.text) continue;
+    if (absl::Status status = AddNamedJson(file_of_option, *settings); !status.ok()) return status;
+  }
+  FrameworkRun result{.framework = std::string(adapter.target.name),
                       .engine = {},
                       .model = {},
                       .workload = {},
@@ -158,7 +167,6 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
                       .settings = *std::move(settings)};
   SettingReader read(result.settings);
   RunDraft run;
-  const FrameworkAdapter& adapter = *FindFrameworkAdapter(framework);
   RefuseUnmodelled(adapter.unmodelled, read);
   adapter.read(options, read, run);
   if (options.vocab > 0 && run.model.vocab != options.vocab) {
@@ -182,7 +190,8 @@ absl::StatusOr<FrameworkRun> ReadFrameworkFile(std::string_view framework, std::
   result.plan = Canonical(run.plan);
   result.ranks = run.ranks;
   result.ranks_per_node = run.ranks_per_node;
-  AUTOCFG_ASSIGN_OR_RETURN(result.engine, EngineOf(framework, run));
+  AUTOCFG_ASSIGN_OR_RETURN(result.engine,
+                           EngineOf(adapter.engine.empty() ? adapter.target.name : adapter.engine, run));
   if (IsBatchScript(text)) {
     AUTOCFG_ASSIGN_OR_RETURN(const auto each, RanksOfNode(file, text, run.ranks));
     if (result.ranks_per_node == 0) result.ranks_per_node = each;

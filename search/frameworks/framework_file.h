@@ -26,8 +26,8 @@ struct IgnoredSetting {
 };
 
 struct FrameworkRun {
-  std::string framework;  // its name
-  std::string engine;     // the framework as an engine, with the figures that the file sets (EngineText)
+  std::string framework;  // its name, or that of its fork
+  std::string engine;     // whose figures predict the run, with those that the file sets (EngineText)
   ModelSpec model;        // named after the preset of its shape, if there is one
   Workload workload;
   ParallelPlan plan;  // legal, in canonical form

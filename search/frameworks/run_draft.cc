@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 #include "search/frameworks/framework_rules.h"
+#include "search/frameworks/settings/settings_forms.h"
 
 namespace autocfg {
 
@@ -35,6 +36,10 @@ void ReadRanks(const RankSettings& settings, const ReadingOptions& options, Sett
   if (of_node > 0 && count > 0 && of_node < kMostRanks / count) {
     run.ranks = of_node * count;
     run.ranks_per_node = of_node;
+    if (!options.ranks_count || run.ranks == options.ranks) return;
+    read.Note(fmt::format("the file starts {} ranks: read with the {} of --ranks", run.ranks, options.ranks));
+    run.ranks = options.ranks;
+    if (run.ranks % of_node != 0) run.ranks_per_node = 0;
   } else if (options.ranks > 0) {
     run.ranks = options.ranks;
   } else {
@@ -68,8 +73,10 @@ void SetDataRanks(std::span<const SayingSetting> axes, SettingReader& read, RunD
   std::vector<std::string> sizes;
   for (const auto& [axis, setting] : axes)
     sizes.push_back(fmt::format("{}={}", axis, run.plan.*FindAxis(axis)->size));
+  const bool launched = read.Has(kLaunchNodes) || read.Has(kLaunchRanks);
   const std::string problem =
-      fmt::format("{} ranks do not divide by {}; change one of them", run.ranks, fmt::join(sizes, " x "));
+      fmt::format("{} ranks do not divide by {}; change one of them{}", run.ranks, fmt::join(sizes, " x "),
+                  launched ? ", or give the ranks by --ranks" : "");
   const auto said = std::find_if(axes.begin(), axes.end(), [&](const SayingSetting& axis) {
     return read.Find(axis.setting) != nullptr;
   });

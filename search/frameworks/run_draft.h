@@ -20,6 +20,7 @@ namespace autocfg {
 struct ReadingOptions {
   std::optional<ModelSpec> model = {};  // in place of the file's
   std::int64_t ranks = 0;               // if the file does not say how many; 0: not given
+  bool ranks_count = false;             // in place of those that a script starts
   std::int64_t vocab = 0;               // if the file leaves it to a tokenizer; 0: not given
   std::int64_t seq_len = 0;             // in place of the file's; 0: not given
   bool fused_attention = true;          // DeviceSpec::fused_attention of the cluster, if one is given

@@ -39,6 +39,10 @@ ExportedFile WriteDeepSpeed(const ExportedRun& run);
 // Puts what the options of Hugging Face's Trainer say in place of "auto".
 void FillInAutos(const std::vector<LaunchWord>& words, SettingsText& settings);
 void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft& run);
+// Sets the stage of ZeRO, its overlap and its shards. Needs dp and pp.
+void ReadDeepSpeedZero(SettingReader& read, RunDraft& run);
+// Sets the types of the run, of its gradients and states. Needs the stage of ZeRO and pp.
+void ReadDeepSpeedPrecision(SettingReader& read, RunDraft& run);
 // Sets the type in which gradients are summed, for all who train with DeepSpeed. Without ZeRO its optimizer
 // for bf16 needs sums in fp32; ZeRO's own sums in the type of the run (engine.py, get_data_types). Needs the
 // stage of ZeRO and pp.

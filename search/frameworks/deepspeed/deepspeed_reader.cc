@@ -110,27 +110,6 @@ void ReadBatches(const ReadingOptions& options, SettingReader& read, RunDraft& r
   CheckBatch(deepspeed::kGlobalBatch, read, run);
 }
 
-void ReadZero(SettingReader& read, RunDraft& run) {
-  ParallelPlan& plan = run.plan;
-  plan.zero_stage = read.Whole(deepspeed::kStage, 0, 0, 3);
-  const bool overlaps = read.Flag(deepspeed::kGradOverlap, plan.zero_stage == 3);
-  plan.grad_overlap = overlaps && plan.zero_stage >= 2 && plan.pp == 1;
-  constexpr std::int64_t kDefaultPrefetch = 50'000'000;
-  const std::int64_t prefetched = IsChosenLater(deepspeed::kPrefetch, read)
-                                      ? kDefaultPrefetch
-                                      : read.Whole(deepspeed::kPrefetch, kDefaultPrefetch, 0);
-  plan.param_overlap = plan.zero_stage == 3 && prefetched > 0;
-  const std::int64_t shards = read.Whole(deepspeed::kShards, -1, -1);
-  if (plan.zero_stage == 3 && shards > 0) plan.dp_shard = shards;
-  if (shards > 0 && plan.dp % shards != 0) {
-    read.Fail(
-        *read.Find(deepspeed::kShards),
-        fmt::format("is {}, which does not divide the {} data ranks; change one of them", shards, plan.dp));
-  }
-  read.RefuseAboveOne("zero_optimization.zero_hpz_partition_size",
-                      "a second copy of the parameters is not modelled");
-}
-
 void NoteWhatIsTheScripts(const ReadingOptions& options, const RunDraft& run, SettingReader& read) {
   const bool recompute = run.plan.recompute == Recompute::kFull || options.plan.contains("recompute"),
              attention = options.plan.contains("attention");
@@ -198,44 +177,7 @@ void ReadDeepSpeedSums(bool bf16, bool fp16, SettingReader& read, RunDraft& run)
   if (type == "bf16") run.workload.precision.gradients = DType::kBF16;
 }
 
-void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
-  if (!options.model) {
-    read.Fail("the format says nothing of the model; give --model");
-    return;
-  }
-  RefuseAuto(options, read);
-  if (!read.ok()) return;
-  run.model = *options.model;
-  run.workload.seq_len = options.seq_len > 0 ? options.seq_len : run.model.max_seq_len;
-  ParallelPlan& plan = run.plan;
-  plan.tp = read.Whole(deepspeed::kTp, 1, 0);
-  if (plan.tp == 0) plan.tp = 1;
-  if (IsChosenLater(deepspeed::kPp, read)) {
-    read.NoteOf(*read.Find(deepspeed::kPp), "is auto: your script says the stages; read as 1");
-  } else {
-    plan.pp = read.Whole(deepspeed::kPp, 1);
-  }
-  ReadBatches(options, read, run);
-  if (!read.ok()) return;
-  ReadZero(read, run);
-  ReadDeepSpeedBuckets(read, run);
-  ReadTensorOverlap(deepspeed::kTpOverlap, read, run);
-  run.unsaid.emplace_back("attention");
-  const std::int64_t interval = read.Whole(deepspeed::kRecompute, 0, 0);
-  if ((plan.pp > 1 && interval > 0) ||
-      TrainerOptions(options.launch.arguments).IsOn("gradient_checkpointing")) {
-    plan.recompute = Recompute::kFull;
-  } else {
-    run.unsaid.emplace_back("recompute");
-  }
-  if (plan.pp == 1) NoteWhatIsTheScripts(options, run, read);
-  read.RefuseAboveOne("sequence_parallel_size", "sequence parallelism of its own kind is not modelled");
-  constexpr std::string_view kDistributed = "activation_checkpointing.partition_activations";
-  if (plan.tp > 1) {
-    read.RefuseIfOn(kDistributed, "inputs that are split over tensor ranks are not modelled");
-  } else {
-    (void)read.Find(kDistributed);  // there is nobody to split them over
-  }
+void ReadDeepSpeedPrecision(SettingReader& read, RunDraft& run) {
   for (const std::string_view section : {"bf16", "bfloat16", "fp16"}) {
     if (const Setting* whole = read.Find(section))
       read.Fail(*whole, "is no object; write {\"enabled\": true} or {\"enabled\": false}");
@@ -255,6 +197,68 @@ void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft&
         "bfloat16.bf16_optimizer_states"})
     read.RefuseIfOn(narrow, "states without a copy in fp32 are not modelled");
   ReadDeepSpeedSums(bf16, fp16, read, run);
+}
+
+void ReadDeepSpeedZero(SettingReader& read, RunDraft& run) {
+  ParallelPlan& plan = run.plan;
+  plan.zero_stage = read.Whole(deepspeed::kStage, 0, 0, 3);
+  const bool overlaps = read.Flag(deepspeed::kGradOverlap, plan.zero_stage == 3);
+  plan.grad_overlap = overlaps && plan.zero_stage >= 2 && plan.pp == 1;
+  constexpr std::int64_t kDefaultPrefetch = 50'000'000;
+  const std::int64_t prefetched = IsChosenLater(deepspeed::kPrefetch, read)
+                                      ? kDefaultPrefetch
+                                      : read.Whole(deepspeed::kPrefetch, kDefaultPrefetch, 0);
+  plan.param_overlap = plan.zero_stage == 3 && prefetched > 0;
+  const std::int64_t shards = read.Whole(deepspeed::kShards, -1, -1);
+  if (plan.zero_stage == 3 && shards > 0) plan.dp_shard = shards;
+  if (shards > 0 && plan.dp % shards != 0) {
+    read.Fail(
+        *read.Find(deepspeed::kShards),
+        fmt::format("is {}, which does not divide the {} data ranks; change one of them", shards, plan.dp));
+  }
+  read.RefuseAboveOne("zero_optimization.zero_hpz_partition_size",
+                      "a second copy of the parameters is not modelled");
+}
+
+void ReadDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
+  if (!options.model) {
+    read.Fail("the format says nothing of the model; give --model");
+    return;
+  }
+  RefuseAuto(options, read);
+  if (!read.ok()) return;
+  run.model = *options.model;
+  run.workload.seq_len = options.seq_len > 0 ? options.seq_len : run.model.max_seq_len;
+  ParallelPlan& plan = run.plan;
+  plan.tp = read.Whole(deepspeed::kTp, 1, 0);
+  if (plan.tp == 0) plan.tp = 1;
+  if (IsChosenLater(deepspeed::kPp, read)) {
+    read.NoteOf(*read.Find(deepspeed::kPp), "is auto: your script says the stages; read as 1");
+  } else {
+    plan.pp = read.Whole(deepspeed::kPp, 1);
+  }
+  ReadBatches(options, read, run);
+  if (!read.ok()) return;
+  ReadDeepSpeedZero(read, run);
+  ReadDeepSpeedBuckets(read, run);
+  ReadTensorOverlap(deepspeed::kTpOverlap, read, run);
+  run.unsaid.emplace_back("attention");
+  const std::int64_t interval = read.Whole(deepspeed::kRecompute, 0, 0);
+  if ((plan.pp > 1 && interval > 0) ||
+      TrainerOptions(options.launch.arguments).IsOn("gradient_checkpointing")) {
+    plan.recompute = Recompute::kFull;
+  } else {
+    run.unsaid.emplace_back("recompute");
+  }
+  if (plan.pp == 1) NoteWhatIsTheScripts(options, run, read);
+  read.RefuseAboveOne("sequence_parallel_size", "sequence parallelism of its own kind is not modelled");
+  constexpr std::string_view kDistributed = "activation_checkpointing.partition_activations";
+  if (plan.tp > 1) {
+    read.RefuseIfOn(kDistributed, "inputs that are split over tensor ranks are not modelled");
+  } else {
+    (void)read.Find(kDistributed);  // there is nobody to split them over
+  }
+  ReadDeepSpeedPrecision(read, run);
   ReadOptimizer({.name = "optimizer.type", .momentum = "optimizer.params.momentum"}, read, run);
 }
 

@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "base/numbers.h"
 #include "base/text.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/plan_options.h"
@@ -87,13 +89,15 @@ void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run) {
                                                          model.max_seq_len, names.seq_len, tokens));
   }
   const std::string written = read.Text(names.norm, names.layer_norm);
-  const std::string norm = names.norm_in_any_case ? absl::AsciiStrToLower(written) : written;
-  if (norm != names.layer_norm && norm != names.rms_norm && norm != "layernorm1p") {
+  const auto is = [&](std::string_view norm) {
+    return names.norm_in_any_case ? absl::EqualsIgnoreCase(written, std::string(norm)) : written == norm;
+  };
+  if (!is(names.layer_norm) && !is(names.rms_norm) && !is("layernorm1p")) {
     read.Fail(*read.Find(names.norm),
               fmt::format("is '{}'; only {} and {} can be read", base::Printable(written), names.layer_norm,
                           names.rms_norm));
   }
-  model.norm = norm == names.rms_norm ? Norm::kRmsNorm : Norm::kLayerNorm;
+  model.norm = is(names.rms_norm) ? Norm::kRmsNorm : Norm::kLayerNorm;
   model.norm_eps = read.Real(names.norm_eps, 1e-5);
   model.qk_norm = read.Flag(names.qk_norm) ? QkNorm::kHead : QkNorm::kNone;
   model.vocab_multiple = read.Whole(names.vocab_multiple, 128);
@@ -101,23 +105,42 @@ void ReadCoreModel(const CoreNames& names, SettingReader& read, RunDraft& run) {
   model.dropout = ReadDropout(names.hidden_dropout, read);
   if (const double share = ReadDropout(names.attention_dropout, read); share != model.dropout)
     model.attention_dropout = share;
-  const std::string position = read.Text(names.position, kLearnedPositions);
+  std::string position = read.Text(names.position, kLearnedPositions);
+  if (position == "rotary") position = kRotaryPositions;     // of forks
+  if (position == "absolute") position = kLearnedPositions;  // of forks
+  if (absl::AsciiStrToLower(position) == kAlibiPositions) position = kAlibiPositions;
   if (position == kRotaryPositions) {
     ReadRotaryPositions(names, read, model);
-  } else if (const bool alibi = !names.alibi.empty() && absl::AsciiStrToLower(position) == names.alibi;
-             alibi || position == kLearnedPositions || position == kNoPositions) {
-    model.position = alibi                           ? Position::kAlibi
-                     : position == kLearnedPositions ? Position::kLearned
-                                                     : Position::kNone;
+  } else if (position == kLearnedPositions || position == kNoPositions || position == kAlibiPositions) {
+    model.position = position == kLearnedPositions ? Position::kLearned
+                     : position == kNoPositions    ? Position::kNone
+                                                   : Position::kAlibi;
     (void)read.Find(names.rotary_base);
     (void)read.Find(names.rotary_share);
     (void)read.Find(names.rotary_factor);
   } else {
     read.Fail(*read.Find(names.position),
-              fmt::format("is '{}', which is not modelled; only {}, {} and {} can be read",
-                          base::Printable(position), kLearnedPositions, kRotaryPositions, kNoPositions));
+              fmt::format("is '{}', which is not modelled; only {}, {}, {} and {} can be read",
+                          base::Printable(position), kLearnedPositions, kRotaryPositions, kAlibiPositions,
+                          kNoPositions));
   }
 }
+
+namespace {
+
+// A file without it leaves it to --plan.
+std::int64_t ReadCoreMicroBatch(std::string_view name, const ReadingOptions& options, SettingReader& read,
+                                RunDraft& run) {
+  if (read.Has(name)) return read.Whole(name, 1);
+  if (const auto said = options.plan.find("mbs"); said != options.plan.end()) {
+    run.unsaid.emplace_back("mbs");
+    return base::ParseNumber<std::int64_t>(said->second, 1, kMostSize).value_or(1);
+  }
+  read.FailMissing(name, fmt::format("{} is missing; add it, or give --plan mbs=N", name));
+  return 1;
+}
+
+}  // namespace
 
 void ReadCorePlan(const CoreNames& names, const ReadingOptions& options, SettingReader& read, RunDraft& run) {
   ParallelPlan& plan = run.plan;
@@ -125,7 +148,7 @@ void ReadCorePlan(const CoreNames& names, const ReadingOptions& options, Setting
   read.RefuseAboveOne(names.context_parallel, "context parallelism is not modelled");
   ReadAxes(names.axes, read, run);
   SetDataRanks(names.axes, read, run);
-  plan.micro_batch = read.Required(names.micro_batch);
+  plan.micro_batch = ReadCoreMicroBatch(names.micro_batch, options, read, run);
   run.workload.global_batch = read.Whole(names.global_batch, Times(plan.micro_batch, BatchRanks(plan)));
   if (!read.Has(names.global_batch)) NoteDefaultBatch(names.global_batch, read, run);
   CheckBatch(names.global_batch, read, run);
@@ -164,9 +187,15 @@ void SetSelective(const Setting& setting, LayerParts parts, SettingReader& read,
   }
 }
 
-void ReadCoreRecompute(const CoreNames& names, LayerParts selected, SettingReader& read, RunDraft& run) {
+void SetUniformRecompute(std::int64_t layers, RunDraft& run) {
+  run.plan.recompute = Recompute::kFull;
+  if (layers > 1) run.engine_settings.push_back(fmt::format("recompute_chunk={}", layers));
+}
+
+void ReadCoreRecompute(const CoreNames& names, LayerParts selected, SettingReader& read, RunDraft& run,
+                       std::string_view otherwise) {
   ParallelPlan& plan = run.plan;
-  const std::string granularity = read.Text(names.recompute, "none");
+  const std::string granularity = read.Text(names.recompute, otherwise);
   const Setting* method = read.Known(names.recompute_method);
   const std::int64_t layers = read.Whole(names.recompute_layers, 0, 0);
   if (granularity == "none") return;
@@ -193,7 +222,7 @@ void ReadCoreRecompute(const CoreNames& names, LayerParts selected, SettingReade
   }
   const std::string how = method->values.empty() ? "" : method->values.front();
   if (how == kUniformRecompute) {
-    if (layers > 1) run.engine_settings.push_back(fmt::format("recompute_chunk={}", layers));
+    SetUniformRecompute(layers, run);
   } else if (how == kBlockRecompute) {
     const std::int64_t stages = std::max<std::int64_t>(1, StageCount(plan));
     const std::int64_t most = plan.split == SplitMode::kExplicit && !plan.split_layers.empty()

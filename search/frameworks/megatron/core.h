@@ -27,7 +27,6 @@ struct CoreNames {
   std::string_view attention, tp_overlap;
   std::string_view context_parallel, expert_parallel;  // never written
   bool selective_takes_method = false;                 // and leaves it out
-  std::string_view alibi = {};  // the value of `position`, in any case; empty: it has none
 };
 
 // Values that both have.
@@ -41,6 +40,7 @@ inline constexpr std::string_view kUnfusedAttention = "unfused";
 inline constexpr std::string_view kFlashAttention = "flash";
 inline constexpr std::string_view kChosenLater = "auto";  // by the framework, or by what launches it
 inline constexpr std::string_view kNoPositions = "none";
+inline constexpr std::string_view kAlibiPositions = "alibi";  // read, not written
 
 // Returns the settings that say options of the plan; `zero`: the one that shards states.
 constexpr std::array<SayingSetting, 7> CoreSaying(const CoreNames& names, std::string_view zero) {
@@ -74,7 +74,12 @@ void ReadCorePlan(const CoreNames& names, const ReadingOptions& options, Setting
 void SetSelective(const Setting& setting, LayerParts parts, SettingReader& read, RunDraft& run);
 
 // Recomputation, once the stages are known. `selected`: the parts that the granularity selective recomputes.
-void ReadCoreRecompute(const CoreNames& names, LayerParts selected, SettingReader& read, RunDraft& run);
+// `otherwise`: the granularity of a file that names none.
+void ReadCoreRecompute(const CoreNames& names, LayerParts selected, SettingReader& read, RunDraft& run,
+                       std::string_view otherwise = "none");
+
+// Recomputes all layers, of which each `layers` keep one input.
+void SetUniformRecompute(std::int64_t layers, RunDraft& run);
 
 // What the core cannot express of a plan.
 inline constexpr LegalityRule kCoreSchedule = {

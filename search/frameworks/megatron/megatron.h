@@ -27,7 +27,7 @@ inline constexpr CoreNames kMegatronNames = {
     .norm = "--normalization",
     .layer_norm = "LayerNorm",
     .rms_norm = "RMSNorm",
-    .norm_in_any_case = false,
+    .norm_in_any_case = true,  // forks have them in small letters
     .norm_eps = "--norm-epsilon",
     .position = "--position-embedding-type",
     .rotary_base = "--rotary-base",
@@ -85,6 +85,11 @@ inline constexpr std::string_view kFsdp = "--use-megatron-fsdp";
 inline constexpr std::string_view kSharding = "--data-parallel-sharding-strategy";
 inline constexpr std::string_view kShardsGradients = "optim_grads";
 inline constexpr std::string_view kShardsParameters = "optim_grads_params";
+// Options by which a command trains. The second is for scripts that lack the first: releases before 2.0 had
+// another.
+inline constexpr std::string_view kMarkers[] = {kMegatronNames.micro_batch, kMegatronNames.heads};
+// Options that name a file of settings.
+inline constexpr std::string_view kConfigFiles[] = {"--deepspeed_config", "--deepspeed-config"};
 // Types of states (megatron/training/arguments.py). Gradients are fp32 in bf16 runs, or with kNarrowGradients
 // bf16; fp16 in fp16 runs, or with kWideGradients fp32. The precision-aware optimizer, a form of the
 // distributed one, has types of gradients, of the master copy and of each moment.
@@ -123,9 +128,30 @@ inline constexpr std::string_view kBeyondMlp = "the norm and the second projecti
 // Flags of pretrain_gpt.py. Source: megatron/training/arguments.py at 000c4ac24f61.
 void CheckMegatron(const ExportedRun& run, Refusals& refuse);
 ExportedFile WriteMegatron(const ExportedRun& run);
+// Reads ranks, sequence length and model, which its forks share.
+void ReadMegatronModel(const ReadingOptions& options, SettingReader& read, RunDraft& run);
+// Returns the names of the options: those of releases before 2.0 where the file has them, with a note.
+CoreNames MegatronNamesIn(SettingReader& read);
+// Whether layers are Megatron's own, in place of Transformer Engine's.
+bool HasLocalLayers(SettingReader& read);
 void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& run);
 // Makes options of the arguments that it, or Megatron-Bridge, prints.
 void TakeMegatronLog(SettingsText& log);
+// Sets the recomputation. Needs the stages.
+void ReadMegatronRecompute(const CoreNames& names, SettingReader& read, RunDraft& run);
+
+// Its fork that trains with DeepSpeed: the flags say model, batch, tp and pp, the JSON of --deepspeed_config
+// ZeRO and the types. Sources: megatron/arguments.py and training.py of deepspeedai/Megatron-DeepSpeed and of
+// bigscience-workshop/Megatron-DeepSpeed.
+inline constexpr std::string_view kMegatronDeepSpeed = "megatron-deepspeed";
+namespace megatron {
+inline constexpr std::string_view kDeepSpeedFlag = "--deepspeed";
+inline constexpr std::string_view kZeroStage = "--zero-stage";
+}  // namespace megatron
+void ReadMegatronDeepSpeed(const ReadingOptions& options, SettingReader& read, RunDraft& run);
+// Writes the settings that the plan decides.
+ExportedFile WriteMegatronDeepSpeedPlan(const ExportedRun& run);
+
 // Sets the stages. Needs the layers and pp.
 void ReadMegatronStages(SettingReader& read, RunDraft& run);
 

@@ -29,9 +29,6 @@ constexpr std::string_view kFsdpSpellings[] = {megatron::kFsdp, "--use-custom-fs
 constexpr std::span<const std::string_view> kMegatronSpellings[] = {kStageSpellings, kRecomputeSpellings,
                                                                     kModuleSpellings, kFsdpSpellings};
 
-// The second is for scripts that lack the first: releases before 2.0 had another.
-constexpr std::string_view kMegatronMarkers[] = {kMegatronNames.micro_batch, kMegatronNames.heads};
-
 }  // namespace
 
 constexpr FrameworkAdapter kMegatronAdapter = {
@@ -43,13 +40,18 @@ constexpr FrameworkAdapter kMegatronAdapter = {
     .harmless = kMegatronHarmless,
     .unmodelled = kMegatronUnmodelled,
     .form = SettingsForm::kFlags,
-    .markers = kMegatronMarkers,
+    .flags = {.markers = megatron::kMarkers, .files = megatron::kConfigFiles},
+    .fork_of = [](const SettingsText& settings) -> const FrameworkAdapter* {
+      const bool fork = std::ranges::find(settings.settings, megatron::kDeepSpeedFlag, &Setting::name) !=
+                        settings.settings.end();
+      return fork ? &kMegatronDeepSpeedAdapter : nullptr;
+    },
     .take_log = &TakeMegatronLog,
     .recognizes =
         [](std::string_view text) {
-          return IsLogOfSettings(text) || std::ranges::any_of(kMegatronMarkers, [&](std::string_view marker) {
-                   return text.find(marker) != text.npos;
-                 });
+          return IsLogOfSettings(text) ||
+                 std::ranges::any_of(megatron::kMarkers,
+                                     [&](std::string_view marker) { return text.find(marker) != text.npos; });
         },
     .global_batch = kMegatronNames.global_batch,
     .spellings = kMegatronSpellings,

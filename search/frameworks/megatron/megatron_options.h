@@ -187,8 +187,7 @@ inline constexpr UnmodelledSetting kMegatronUnmodelled[] = {
     {"--encoder-num-layers --encoder-tensor-model-parallel-size --encoder-pipeline-model-parallel-size "
      "--pipeline-model-parallel-split-rank",
      "encoders are not modelled"},
-    {"--squared-relu --quick-geglu --openai-gelu --activation-func --gated-linear-unit",
-     "this activation is not modelled"},
+    {"--quick-geglu --activation-func --gated-linear-unit", "this activation is not modelled"},
     {"--fp32-residual-connection", "residuals in fp32 are not modelled"},
     {"--apply-residual-connection-post-layernorm", "residuals behind the norm are not modelled"},
     {"--use-legacy-models", "layers of before Megatron's core are not modelled"},
@@ -202,18 +201,40 @@ inline constexpr UnmodelledSetting kMegatronUnmodelled[] = {
     {"--hybrid-context-parallel", "context parallelism is not modelled"},
     {"--num-microbatches-with-partial-activation-checkpoints",
      "recomputation of some microbatches is not modelled"},
-    {"--distribute-saved-activations", "inputs that are split over tensor ranks are not modelled"},
     {"--use-tp-pp-dp-mapping", "ranks in this order are not modelled"},
-    {"--deepspeed", "DeepSpeed trains; give its JSON file, with --from deepspeed and --model"},
-    {"--model-parallel-size", "it is of Megatron-LM before 2.0; write --tensor-model-parallel-size"},
-    {"--batch-size", "it is of Megatron-LM before 2.0; write --micro-batch-size and --global-batch-size"},
-    {"--checkpoint-activations", "it is an old name; write --recompute-granularity"},
     {"--use-mp-args-from-checkpoint-args", "the parallelism stands in a checkpoint; write its options"},
     {"--decoder-num-layers", "it names another model than --num-layers"},
     {"--yaml-cfg", "the options stand in another file"},
     {"--virtual-pipeline-model-parallel-size", "write --num-virtual-stages-per-pipeline-rank"},
     {"--num-layers-in-first-pipeline-stage", "write --decoder-first-pipeline-num-layers"},
     {"--num-layers-in-last-pipeline-stage", "write --decoder-last-pipeline-num-layers"},
+};
+
+// Of its fork that trains with DeepSpeed, beside those above and those of DeepSpeed's JSON.
+inline constexpr HarmlessSetting kMegatronDeepSpeedHarmless[] = {
+    {"--deepspeed_mpi --deepspeed-mpi --deepscale --deepscale_config --local_rank", "it is of the launcher"},
+    {"--deepspeed-activation-checkpointing --contigious-checkpointing --contiguous-checkpointing "
+     "--synchronize-each-layer --profile-backward",
+     "it is another way of the same recomputation"},
+    {"--memory-centric-tiled-linear --tile-factor --remote-device --use-pin-memory --zero-* "
+     "--no-universal-checkpoint* --universal-checkpoint* --load-tag --hf-ckpt-* --deepspeed-*",
+     "it is of how the program runs"},
+    {"--sync-tp-duplicated-parameters", "it repeats sums of the norms, which are small"},
+    {"--ds-sequence-parallel-*", "it says nothing without --ds-sequence-parallel-size, which is refused"},
+    {"--create-moe-* --moe-* --mlp-type --use-tutel --topk --disable-moe-* --expert-interval", kOfMixtures},
+    {"--curriculum-learning* --data-efficiency-curriculum-learning --reset-iteration --train-tokens",
+     "is left out: every sequence is counted with all of its tokens", /*noted=*/true},
+};
+inline constexpr UnmodelledSetting kMegatronDeepSpeedUnmodelled[] = {
+    {"--cpu-optimizer --cpu_torch_adam --offload-optimizer", kNoHostStates},
+    {"--checkpoint-in-cpu --cpu-checkpointing", kNoHostActivations},
+    {"--kd --mos --load-teacher --num-layers-teacher", "distillation from a teacher is not modelled"},
+    {"--random-ltd", "layers that leave tokens out are not modelled"},
+    {"--bitfit", kNoAdapters},
+    {"--enable-zbh1-pipeline --enable-zbh1-exact-semantics", "its pipeline without bubbles is not modelled"},
+    {"--split-transformers", "layers that are split are not modelled"},
+    {"--use-bnb-optimizer", "its optimizer in 8 bits is not modelled"},
+    {"--compression-training", "compression is not modelled"},
 };
 
 }  // namespace autocfg

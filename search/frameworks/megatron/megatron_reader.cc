@@ -1,7 +1,7 @@
 // Megatron-LM's flags. Defaults: megatron/training/arguments.py of the release that the writer follows.
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <utility>
 
 #include "base/numbers.h"
 #include "base/text.h"
@@ -162,74 +162,6 @@ void ReadPrecision(SettingReader& read, RunDraft& run) {
   }
 }
 
-// Whether layers are Megatron's own, in place of Transformer Engine's.
-bool IsLocal(SettingReader& read) { return read.Text("--transformer-impl", "transformer_engine") == "local"; }
-
-// Returns the part that a module recomputes; nothing if it has nothing to act on here, with a note, or if it
-// cannot be read.
-std::optional<LayerPart> ReadModule(const Setting& modules, const std::string& name, SettingReader& read) {
-  for (const megatron::RecomputeModule& module : megatron::kModules) {
-    if (name != module.name) continue;
-    if (module.part == LayerPart::kMlp)
-      read.NoteOf(modules, fmt::format("names mlp, which computes {}", megatron::kBeyondMlp));
-    return module.part;
-  }
-  if (name == "layernorm") {
-    if (IsLocal(read)) return LayerPart::kNorm;
-    read.NoteOf(
-        modules,
-        "names layernorm, which has nothing to act on: in dense layers of Transformer Engine, the norms "
-        "belong to the projections behind them");
-  } else if (name == "moe" || name == "moe_act" || name == "shared_experts") {
-    read.NoteOf(modules, fmt::format("names {}, which has nothing to act on without experts", name));
-  } else if (name == "mla_up_proj") {
-    read.Fail(modules, "names mla_up_proj, which needs multi-latent attention, which is not modelled");
-  } else {
-    read.Fail(modules, fmt::format("names the unknown module '{}'; expected core_attn, layernorm, "
-                                   "mla_up_proj, mlp, moe, moe_act or shared_experts",
-                                   base::Printable(name)));
-  }
-  return std::nullopt;
-}
-
-// Reads the parts that a selective recomputation is of.
-LayerParts ReadModules(bool selective, SettingReader& read) {
-  const Setting* modules =
-      selective ? read.Known(megatron::kRecomputeModules) : read.Find(megatron::kRecomputeModules);
-  if (modules == nullptr) return LayerOptions().recompute_parts;
-  LayerParts parts;
-  if (!selective) {
-    read.NoteOf(*modules,
-                fmt::format("has no effect without {} {}", kMegatronNames.recompute, kSelectiveRecompute));
-    return parts;
-  }
-  for (const std::string& name : modules->values) {
-    if (const std::optional<LayerPart> part = ReadModule(*modules, name, read)) parts.Add(*part);
-  }
-  if (modules->values.empty()) read.NoteOf(*modules, "names no module: read as recompute=none");
-  return parts;
-}
-
-// --recompute-activations is another name of --recompute-granularity selective.
-void ReadRecompute(SettingReader& read, RunDraft& run) {
-  constexpr std::string_view kSelectively = "--recompute-activations";
-  const Setting* selective = read.Flag(kSelectively) ? read.Find(kSelectively) : nullptr;
-  const std::string granularity =
-      read.Text(kMegatronNames.recompute, selective != nullptr ? kSelectiveRecompute : "");
-  const bool other = granularity != kSelectiveRecompute;
-  const LayerParts parts = ReadModules(!other, read);
-  if (selective != nullptr) {
-    const Setting* method = read.Known(kMegatronNames.recompute_method);
-    if (other || method != nullptr) {
-      const Setting& against = other ? *read.Find(kMegatronNames.recompute) : *method;
-      read.FailAgainst(against, *selective, "; leave one of them out");
-      return;
-    }
-  }
-  ReadCoreRecompute(kMegatronNames, parts, read, run);
-  if (selective != nullptr && !read.Has(kMegatronNames.recompute)) SetSelective(*selective, parts, read, run);
-}
-
 // Reads which cross-entropy trains. The fused one of Megatron-LM ("native") keeps another copy of the logits
 // in fp32 (megatron/core/fusions/fused_cross_entropy.py); that of Transformer Engine writes the gradient over
 // the logits.
@@ -264,6 +196,9 @@ void ReadVocab(const ReadingOptions& options, SettingReader& read, RunDraft& run
                   fmt::format("has {} tokens; read with the {} of --vocab", fixed, options.vocab));
     vocab = options.vocab;
   }
+  // Of a fork (BigScience's): the vocabulary with its padding.
+  if (const std::int64_t padded = read.Whole("--pad-vocab-size-to", 0); padded > 0 && options.vocab == 0)
+    vocab = padded;
   if (vocab > 0) return;
   vocab = fixed;
   if (fixed == 0) {
@@ -288,9 +223,41 @@ void ReadKinds(SettingReader& read, ModelSpec& model) {
     read.Fail(std::string(status.message()));
 }
 
+// Returns the activation of the function that the file names. Without one, its kernel that adds the biases
+// takes the tanh form; without biases, the erf form is taken.
+Activation ReadFlagActivation(bool biases, SettingReader& read) {
+  constexpr std::pair<std::string_view, Activation> kFlags[] = {{megatron::kSwiGlu, Activation::kSwiGlu},
+                                                                {"--squared-relu", Activation::kSquaredRelu},
+                                                                {"--openai-gelu", Activation::kGelu}};
+  const Setting* said = nullptr;
+  Activation activation = biases ? Activation::kGelu : Activation::kGeluErf;
+  for (const auto& [name, function] : kFlags) {
+    if (!read.Flag(name)) continue;
+    if (said != nullptr) read.FailAgainst(*read.Find(name), *said, "; leave one of them");
+    said = read.Find(name);
+    activation = function;
+  }
+  // Of a fork (BigScience's).
+  constexpr std::string_view kGlu = "--glu-activation";
+  if (const std::string glu = read.Text(kGlu); !glu.empty()) {
+    if (glu == "swiglu" || glu == "geglu") return glu == "swiglu" ? Activation::kSwiGlu : Activation::kGeGlu;
+    read.Fail(*read.Find(kGlu), fmt::format("is '{}', which is not modelled; swiglu and geglu can be read",
+                                            base::Printable(glu)));
+  }
+  return activation;
+}
+
+// Returns the groups of keys and values: --num-key-value-heads is the name of a fork (Megatron-DeepSpeed).
+std::int64_t ReadKvHeads(std::int64_t heads, SettingReader& read) {
+  const std::int64_t groups = read.Whole(kMegatronNames.kv_heads, 1),
+                     of_fork = read.Whole("--num-key-value-heads", heads);
+  return read.Flag(megatron::kGroupedQueries) ? groups : of_fork;
+}
+
 void ReadModel(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
   ModelSpec& model = run.model;
   ReadCoreModel(kMegatronNames, read, run);
+  model.embedding_norm = read.Flag("--embed-layernorm");  // of a fork (BigScience's)
   if (read.Find(kMegatronNames.norm_eps) == nullptr)
     model.norm_eps = read.Real("--layernorm-epsilon", model.norm_eps);  // its older name
   if (read.Flag("--use-rotary-position-embeddings")) {
@@ -308,17 +275,15 @@ void ReadModel(const ReadingOptions& options, SettingReader& read, RunDraft& run
     model.rope_scaling_parameters = Llama3Scaling(factor);
   }
   ReadKinds(read, model);
-  const bool swiglu = read.Flag(megatron::kSwiGlu);
+  const bool biases = !read.Flag(megatron::kNoBiases);
+  model.activation = ReadFlagActivation(biases, read);
+  const bool swiglu = model.activation == Activation::kSwiGlu && read.Has(megatron::kSwiGlu);
   const std::int64_t gated = model.hidden * 4 * 2 / 3 / 64 * 64;
   model.ffn_hidden =
       read.Whole(kMegatronNames.ffn_hidden, swiglu ? std::max<std::int64_t>(gated, 64) : 4 * model.hidden);
-  const std::int64_t groups = read.Whole(kMegatronNames.kv_heads, 1);
-  model.kv_heads = read.Flag(megatron::kGroupedQueries) ? groups : model.heads;
-  const bool biases = !read.Flag(megatron::kNoBiases);
+  model.kv_heads = ReadKvHeads(model.heads, read);
   SetBiases(model, biases);
   if (read.Flag(megatron::kQkvBiases)) model.qkv_bias = true;
-  // Its kernel that adds the biases takes the tanh form.
-  model.activation = swiglu ? Activation::kSwiGlu : biases ? Activation::kGelu : Activation::kGeluErf;
   model.tied_embeddings = !read.Flag(megatron::kUntied);
   ReadVocab(options, read, run);
 }
@@ -340,7 +305,29 @@ std::int64_t ReadCoreWindow(std::string_view name, SettingReader& read) {
   return 0;
 }
 
-void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
+bool HasLocalLayers(SettingReader& read) {
+  return read.Text("--transformer-impl", "transformer_engine") == "local";
+}
+
+CoreNames MegatronNamesIn(SettingReader& read) {
+  CoreNames names = kMegatronNames;
+  const auto take_old = [&](std::string_view& name, std::string_view old, std::string_view now) {
+    // A name that is not there must not be asked for: others are near it (--patch-size).
+    if (std::ranges::find(read.text().settings, old, &Setting::name) == read.text().settings.end()) return;
+    const Setting* setting = read.Find(old);
+    if (const Setting* other = read.Find(name)) {
+      read.FailAgainst(*setting, *other, "; leave one of them");
+      return;
+    }
+    read.NoteOf(*setting, fmt::format("is of Megatron-LM before 2.0: read as {}", now));
+    name = old;
+  };
+  take_old(names.micro_batch, "--batch-size", names.micro_batch);
+  take_old(names.axes[0].setting, "--model-parallel-size", names.axes[0].setting);
+  return names;
+}
+
+void ReadMegatronModel(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
   if (!options.model)
     read.RefuseIfOn("--use-checkpoint-args", "the model stands in a checkpoint; give --model");
   if (read.Flag(megatron::kFromBridge) && !options.model) {
@@ -359,14 +346,20 @@ void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& 
   } else {
     ReadModel(options, read, run);
   }
+}
+
+void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& run) {
+  ReadMegatronModel(options, read, run);
+  if (!read.ok()) return;
+  const CoreNames names = MegatronNamesIn(read);
   ReadPrecision(read, run);
-  ReadCorePlan(kMegatronNames, options, read, run);
-  if (IsLocal(read)) {  // its attention stores scores (core/transformer/dot_product_attention.py)
+  ReadCorePlan(names, options, read, run);
+  if (HasLocalLayers(read)) {  // its attention stores scores (core/transformer/dot_product_attention.py)
     run.plan.attention = Attention::kUnfused;
     std::erase(run.unsaid, "attention");
   }
   ReadMegatronStages(read, run);
-  ReadRecompute(read, run);
+  ReadMegatronRecompute(names, read, run);
   ReadCrossEntropy(read, run);
   ReadStates(read, run);
   if (const Setting* ramp = read.Find("--rampup-batch-size"))

@@ -45,8 +45,7 @@ inline constexpr CoreNames kNemoNames = {
     .tp_overlap = "model.ub_tp_comm_overlap",
     .context_parallel = "model.context_parallel_size",
     .expert_parallel = "model.expert_model_parallel_size",
-    .selective_takes_method = true,
-    .alibi = "alibi"};
+    .selective_takes_method = true};
 
 // What its granularity selective recomputes: it has no list of modules.
 inline constexpr LayerParts kNemoParts = {LayerPart::kCoreAttention};

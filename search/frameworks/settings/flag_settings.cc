@@ -21,6 +21,7 @@ bool IsOption(std::string_view word) { return word.size() > 2 && word.starts_wit
 
 FlagWord WordOf(const ShellWord& word, const ShellScript& script, std::size_t otherwise) {
   FlagWord result{.text = TextOf(word), .unknown = {}, .at = word.empty() ? otherwise : word.front().at};
+  result.key = FileKeyOf(word);
   bool whole = !word.empty();
   if (whole && word.front().perhaps >= 0)
     result.perhaps = script.unknowns[static_cast<std::size_t>(word.front().perhaps)];
@@ -132,8 +133,14 @@ absl::Status CheckProgram(const PythonCommand& command, const SettingsText& sett
     return std::any_of(words.begin(), words.end(),
                        [&](std::string_view word) { return file.find(word) != std::string::npos; });
   };
-  const bool other_layers = has({"mamba", "pretrain_hybrid"});
-  if (!other_layers && !has({"bert", "t5", "vision", "retro", "ict", "vlm", "biencoder"}))
+  const std::string& path = command.words[command.program].text;
+  const auto lies_in = [&](std::string_view directory) {
+    return path.find(fmt::format("/{}/", directory)) != std::string::npos ||
+           path.starts_with(fmt::format("{}/", directory));
+  };
+  const bool other_layers = has({"mamba", "pretrain_hybrid"}),
+             other_models = lies_in("multimodal") || lies_in("mimo") || lies_in("vision");
+  if (!other_layers && !other_models && !has({"bert", "t5", "vision", "retro", "ict", "vlm", "biencoder"}))
     return absl::OkStatus();
   return base::InvalidArgument(
       settings.Place(command.words[command.program].at),
@@ -142,33 +149,102 @@ absl::Status CheckProgram(const PythonCommand& command, const SettingsText& sett
                                : "trains no decoder of text, which is all that autocfg models"));
 }
 
-absl::StatusOr<ShellScript> ReadScript(const LaunchWords& launch, const SlurmValues& directives,
-                                       const SettingsText& settings) {
-  ShellStart start{.environment = SlurmEnvironment(directives), .arguments = {}};
-  for (const LaunchWord& word : launch.arguments) start.arguments.push_back(word.text);
-  for (const auto& [name, value] : launch.variables) start.environment[name] = WordFromLaunch(value);
-  return ReadShellScript(settings.file, settings.text, start);
+bool HaveSameWords(const PythonCommand& a, const PythonCommand& b) {
+  return std::ranges::equal(a.words, b.words, {}, &FlagWord::text, &FlagWord::text);
 }
 
-absl::Status ReadLaunchScript(std::span<const std::string_view> markers, const LaunchWords& launch,
-                              SettingsText& settings) {
-  const SlurmValues directives = SlurmDirectives(settings.text);
-  AUTOCFG_ASSIGN_OR_RETURN(const auto script, ReadScript(launch, directives, settings));
-  const std::vector<PythonCommand> commands = PythonCommands(script, settings);
-  const PythonCommand* chosen = nullptr;
+// Returns the one command that trains, by the first marker that some have; null if none has one. Commands of
+// programs that train no decoder of text count only if there is no other. Two that are the same are one.
+absl::StatusOr<const PythonCommand*> TrainingCommand(std::span<const std::string_view> markers,
+                                                     const std::vector<PythonCommand>& commands,
+                                                     const SettingsText& settings) {
   for (const std::string_view marker : markers) {
+    const PythonCommand* chosen = nullptr;
+    absl::Status other = absl::OkStatus();  // of the first program that trains something else
     for (const PythonCommand& command : commands) {
       if (!command.Has(marker)) continue;
-      if (chosen != nullptr) {
+      if (absl::Status status = CheckProgram(command, settings); !status.ok()) {
+        if (other.ok()) other = std::move(status);
+      } else if (chosen == nullptr) {
+        chosen = &command;
+      } else if (!HaveSameWords(*chosen, command)) {
         return base::InvalidArgument(
             settings.Place(command.at),
             fmt::format("a second command trains, after that of line {}; give a file with one of them",
                         settings.Line(chosen->at)));
       }
-      chosen = &command;
     }
-    if (chosen != nullptr) break;
+    if (chosen != nullptr) return chosen;
+    if (!other.ok()) return other;
   }
+  return nullptr;
+}
+
+absl::StatusOr<ShellScript> ReadScript(const LaunchWords& launch, const SlurmValues& directives,
+                                       const SettingsText& settings) {
+  ShellStart start{.environment = SlurmEnvironment(directives), .arguments = {}, .files = launch.beside};
+  for (const LaunchWord& word : launch.arguments) start.arguments.push_back(word.text);
+  for (const auto& [name, value] : launch.variables) start.environment[name] = WordFromLaunch(value);
+  return ReadShellScript(settings.file, settings.text, start);
+}
+
+// Returns the text with a mark for each part that cannot be known, quoted where JSON needs that.
+std::string MarkedText(const ShellWord& text) {
+  std::string marked;
+  bool quoted = false;
+  for (const ShellChar& c : text) {
+    if (c.unknown < 0) {
+      if (c.c == '"') quoted = !quoted;
+      marked += c.c;
+    } else {
+      const std::string mark = fmt::format("{}{}", kUnknownMark, c.unknown);
+      marked += quoted ? mark : fmt::format("\"{}\"", mark);
+    }
+  }
+  return marked;
+}
+
+// Keeps the files that options of the command name.
+void TakeNamedFiles(std::span<const std::string_view> options, const PythonCommand& command,
+                    const ShellScript& script, SettingsText& settings) {
+  for (std::size_t i = command.program; i < command.words.size(); ++i) {
+    const FlagWord& word = command.words[i];
+    const std::size_t equals = word.text.find('=');
+    if (std::ranges::find(options, word.text.substr(0, equals)) == options.end()) continue;
+    const bool joined = equals != std::string::npos;
+    if (!joined && i + 1 == command.words.size()) continue;
+    const std::string path = joined ? word.text.substr(equals + 1) : command.words[i + 1].text;
+    const std::string key = joined ? path : command.words[i + 1].key;
+    NamedText named{.option = word.text.substr(0, equals), .file = path};
+    const std::optional<ShellWord> text = script.files.Read(key.empty() ? path : key, path);
+    if (text) named.text = MarkedText(*text);
+    named.unknowns = script.unknowns;
+    settings.named.push_back(std::move(named));
+  }
+}
+
+// Reads the options of a script's variables, if one of them says a model (the last marker) and no command
+// trains: another script sources it. Returns whether it does.
+bool ReadSourcedOptions(const FlagForm& form, const ShellScript& script, SettingsText& settings) {
+  std::vector<FlagWord> words;
+  for (const ShellWord& word : script.options) words.push_back(WordOf(word, script, 0));
+  const bool model = std::ranges::find(words, form.markers.back(), &FlagWord::text) != words.end();
+  if (!model) return false;
+  AddOptions(words, settings);
+  settings.notes.push_back(
+      fmt::format("{}: no command of it trains: the options that its variables hold were read, and no others",
+                  settings.file));
+  return true;
+}
+
+absl::Status ReadLaunchScript(const FlagForm& form, const LaunchWords& launch, SettingsText& settings) {
+  const std::span<const std::string_view> markers = form.markers;
+  const SlurmValues directives = SlurmDirectives(settings.text);
+  AUTOCFG_ASSIGN_OR_RETURN(const auto script, ReadScript(launch, directives, settings));
+  const std::vector<PythonCommand> commands = PythonCommands(script, settings);
+  AUTOCFG_ASSIGN_OR_RETURN(const PythonCommand* chosen, TrainingCommand(form.markers, commands, settings));
+  if (chosen == nullptr && commands.empty() && ReadSourcedOptions(form, script, settings))
+    return absl::OkStatus();
   if (chosen == nullptr) {
     std::string unknown;  // why the options of a program cannot be known
     for (const PythonCommand& command : commands) {
@@ -184,11 +260,11 @@ absl::Status ReadLaunchScript(std::span<const std::string_view> markers, const L
                     "or a file of flags",
                     markers.front(), unknown));
   }
-  AUTOCFG_RETURN_IF_ERROR(CheckProgram(*chosen, settings));
   const auto program = chosen->words.begin() + static_cast<std::ptrdiff_t>(chosen->program);
   AddLaunch({chosen->words.begin(), program}, directives, settings);
   AddOptions({program + 1, chosen->words.end()}, settings);
   AddSlurmDirectives(directives, settings);
+  TakeNamedFiles(form.files, *chosen, script, settings);
   return absl::OkStatus();
 }
 
@@ -226,14 +302,13 @@ absl::StatusOr<NamingCommand> CommandThatNames(std::string_view named, std::stri
 }
 
 absl::StatusOr<SettingsText> ReadFlagSettings(std::string_view file, std::string_view text,
-                                              std::span<const std::string_view> markers,
-                                              const LaunchWords& launch) {
+                                              const FlagForm& form, const LaunchWords& launch) {
   SettingsText settings{
       .file = std::string(file), .text = std::string(text), .settings = {}, .flags_are_present = true};
   if (IsFlagFile(text)) {
     ReadFlagFile(settings);
     AddFlags(launch.arguments, settings);
-  } else if (absl::Status status = ReadLaunchScript(markers, launch, settings); !status.ok()) {
+  } else if (absl::Status status = ReadLaunchScript(form, launch, settings); !status.ok()) {
     return status;
   }
   return settings;

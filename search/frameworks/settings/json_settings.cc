@@ -1,8 +1,13 @@
+#include <algorithm>
+#include <cctype>
+#include <optional>
 #include <utility>
 
 #include "base/json_reader.h"
+#include "base/numbers.h"
 #include "base/status_macros.h"
 #include "base/subject.h"
+#include "base/text.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "search/frameworks/settings/settings_forms.h"
@@ -123,11 +128,45 @@ class LeafReader : public nlohmann::json_sax<nlohmann::json> {
   int in_list_ = 0;
 };
 
+// A word outside of quotes that JSON does not have: what a script fills in, as in "stage": ZERO_STAGE.
+struct Placeholder {
+  std::string_view name;
+  std::size_t at = 0;
+};
+
+std::optional<Placeholder> FindPlaceholder(std::string_view text) {
+  const auto of_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') quoted = !quoted;
+    if (quoted && text[i] == '\\') ++i;
+    if (quoted || !(of_name(text[i]) || text[i] == '$')) continue;
+    const std::size_t begin = i;
+    while (i < text.size() &&
+           (of_name(text[i]) || std::string_view("$+-.{}").find(text[i]) != std::string_view::npos))
+      ++i;
+    const std::string_view word = text.substr(begin, i-- - begin);
+    if ((word.front() >= 'A' && word.front() <= 'Z' && word != "NaN" && word != "Infinity") ||
+        (word.size() > 1 && word.front() == '$'))
+      return Placeholder{word, begin};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 absl::StatusOr<SettingsText> ReadJsonSettings(std::string_view file, std::string_view text) {
-  AUTOCFG_ASSIGN_OR_RETURN(const auto json, base::ParseJson(file, text));
-  if (!json.is_object()) return base::InvalidArgument(file, "it holds no JSON object; give one");
+  const auto holds = base::ParseJson(file, text);
+  if (const auto placeholder = holds.ok() ? std::nullopt : FindPlaceholder(text)) {
+    const auto end = text.begin() + static_cast<std::ptrdiff_t>(placeholder->at);
+    return base::InvalidArgument(
+        fmt::format("{}:{}", file, 1 + std::count(text.begin(), end, '\n')),
+        fmt::format("it is a template: {} stands for a value; give the file that a script writes from it, or "
+                    "that script",
+                    base::Printable(placeholder->name)));
+  }
+  if (!holds.ok()) return holds.status();
+  if (!holds->is_object()) return base::InvalidArgument(file, "it holds no JSON object; give one");
   SettingsText settings{.file = std::string(file), .text = std::string(text), .settings = {}};
   const char* reached = settings.text.data();
   const CountedText begin(settings.text.data(), &reached);
@@ -136,6 +175,26 @@ absl::StatusOr<SettingsText> ReadJsonSettings(std::string_view file, std::string
   if (!nlohmann::json::sax_parse(begin, end, &leaves))
     return base::InvalidArgument(file, "it is no JSON object; give one");
   return settings;
+}
+
+absl::Status AddNamedJson(const NamedText& named, SettingsText& settings) {
+  const auto json = ReadJsonSettings(named.file, named.text.value_or(""));
+  if (!json.ok()) return json.status();
+  for (Setting setting : json->settings) {
+    setting.place = json->Place(setting.at);
+    setting.at = setting.value_at = setting.value_end = kNowhere;
+    for (const std::string& value : setting.values) {
+      const std::size_t mark = value.find(kUnknownMark);
+      if (mark == std::string::npos) continue;
+      std::size_t end = mark + kUnknownMark.size();
+      const std::size_t begin = end;
+      while (end < value.size() && value[end] >= '0' && value[end] <= '9') ++end;
+      const auto index = base::ParseNumber<std::size_t>(value.substr(begin, end - begin));
+      setting.unknown = index && *index < named.unknowns.size() ? named.unknowns[*index] : "it is not known";
+    }
+    settings.settings.push_back(std::move(setting));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace autocfg

@@ -20,6 +20,7 @@ struct FlagWord {
   std::string perhaps = {};  // the condition that adds it; empty: it is there
   std::size_t at = 0;
   std::size_t begin = kNowhere, end = kNowhere;
+  std::string key = {};  // of the file that it may name (FileKeyOf)
 };
 
 // Returns the words of the line that begins at `at`, up to its end; quotes around a word are left out.

@@ -64,13 +64,17 @@ std::string SettingsText::Place(std::size_t at) const {
   return at == kNowhere ? fmt::format("{} as launched", file) : fmt::format("{}:{}", file, Line(at));
 }
 
+std::string SettingsText::Place(const Setting& setting) const {
+  return setting.place.empty() ? Place(setting.at) : setting.place;
+}
+
 const Setting* SettingReader::Find(std::string_view name) {
   asked_.emplace_back(name);
   const auto found = std::find_if(text_.settings.rbegin(), text_.settings.rend(),
                                   [&](const Setting& setting) { return setting.name == name; });
   if (found == text_.settings.rend()) return nullptr;
   const bool null =
-      !text_.flags_are_present && found->unknown.empty() && found->values.size() == 1 &&
+      !text_.IsFlag(*found) && found->unknown.empty() && found->values.size() == 1 &&
       (found->values.front() == "null" || found->values.front() == "~" || found->values.front().empty());
   return null ? nullptr : &*found;
 }
@@ -78,7 +82,9 @@ const Setting* SettingReader::Find(std::string_view name) {
 const Setting* SettingReader::Known(std::string_view name) {
   const Setting* setting = Find(name);
   if (setting == nullptr || setting->unknown.empty()) return setting;
-  Fail(*setting, fmt::format("has no value that can be known: {}; write the value", setting->unknown));
+  const bool argument = setting->unknown.find("is an argument of the script") != std::string::npos;
+  Fail(*setting, fmt::format("has no value that can be known: {}; {}", setting->unknown,
+                             argument ? "give the script's arguments behind --" : "write the value"));
   return nullptr;
 }
 
@@ -136,7 +142,7 @@ double SettingReader::Real(std::string_view name, double otherwise) {
 
 // Returns whether a word that cannot be known stands behind a flag, which takes no value.
 bool SettingReader::IsBeforeUnknown(const Setting& flag) const {
-  return text_.flags_are_present && !flag.unknown.empty() && flag.values.size() == 1 &&
+  return text_.IsFlag(flag) && !flag.unknown.empty() && flag.values.size() == 1 &&
          flag.values.front().empty();
 }
 
@@ -149,7 +155,7 @@ bool SettingReader::Flag(std::string_view name, bool otherwise) {
   }
   const Setting* setting = Known(name);
   if (setting == nullptr) return otherwise;
-  if (text_.flags_are_present) {
+  if (text_.IsFlag(*setting)) {
     if (!setting->values.empty()) {
       Fail(*setting,
            fmt::format("takes no value, not '{}'; leave the value out", base::Printable(ValueOf(*setting))));
@@ -193,11 +199,12 @@ void SettingReader::RefuseAboveOne(std::string_view name, std::string_view why) 
 void SettingReader::Fail(const Setting& setting, std::string_view problem) {
   if (!status_.ok()) return;
   status_ = base::InvalidArgument(
-      text_.Place(setting.at), fmt::format("{} {}", base::Printable(setting.name), base::OneLine(problem)));
+      text_.Place(setting), fmt::format("{} {}", base::Printable(setting.name), base::OneLine(problem)));
 }
 
 void SettingReader::FailAgainst(const Setting& setting, const Setting& other, std::string_view what) {
-  Fail(setting, fmt::format("contradicts {} of line {}{}", other.name, text_.Line(other.at), what));
+  const std::string where = other.place.empty() ? fmt::format("line {}", text_.Line(other.at)) : other.place;
+  Fail(setting, fmt::format("contradicts {} of {}{}", other.name, where, what));
 }
 
 void SettingReader::Fail(std::string_view problem) {
@@ -206,7 +213,7 @@ void SettingReader::Fail(std::string_view problem) {
 
 void SettingReader::NoteOf(const Setting& setting, std::string_view what) {
   notes_.push_back(
-      fmt::format("{}: {} {}", text_.Place(setting.at), base::Printable(setting.name), base::OneLine(what)));
+      fmt::format("{}: {} {}", text_.Place(setting), base::Printable(setting.name), base::OneLine(what)));
 }
 
 void SettingReader::NoteRepeated() {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +37,8 @@ struct Setting {
   std::size_t value_at = kNowhere;
   std::size_t value_end = kNowhere;
   bool quoted = false;  // a text, in a form that tells it from a number
+  // Where it stands if that is another file, which the script writes or names: "ds.json:3".
+  std::string place = {};
 };
 
 // Returns whether the value says that the setting does nothing: false, none, 0, and 1 if `one_is_off`.
@@ -46,18 +49,30 @@ struct LaunchWord {
   std::string unknown = {};  // as of a setting
 };
 
-// What is said where a file or a script is launched.
 // A further file of a run.
 struct LaunchFile {
   std::string name;  // for messages
   std::string text;
 };
 
+// What is said where a file or a script is launched, and what lies beside it.
 struct LaunchWords {
   std::vector<LaunchWord> arguments = {};             // behind it: "--bf16", "trainer.num_nodes=4"
   std::map<std::string, std::string> variables = {};  // of a script's environment
   std::vector<LaunchFile> files = {};  // of the same form, of a framework whose runs may be several files
+  // Returns the text of a file that lies beside the script; nothing if there is none. Null: there are none.
+  std::function<std::optional<std::string>(const std::string& path)> beside = {};
 };
+
+// A file that an option names, as the script writes it or as it lies beside the script.
+struct NamedText {
+  std::string option;
+  std::string file;                        // its name, as far as it is known
+  std::optional<std::string> text = {};    // nothing: it cannot be known
+  std::vector<std::string> unknowns = {};  // why parts of it cannot be known (kUnknownMark)
+};
+// Begins a value of a NamedText that cannot be known; the index of its reason follows.
+inline constexpr std::string_view kUnknownMark = "\uf8ff";
 
 struct SettingsText {
   std::string file;  // its name, for messages
@@ -67,10 +82,14 @@ struct SettingsText {
   bool flags_are_present = false;  // a flag has no value: it is on if it is there
   bool is_log = false;             // a program printed the settings: no line of the text changes them
   std::vector<std::string> notes = {};
+  std::vector<NamedText> named = {};  // files of settings that options name
 
   // Returns the number of the line, from 1 on; "train.sh:12", "train.sh as launched" of kNowhere.
   std::int64_t Line(std::size_t at) const;
   std::string Place(std::size_t at) const;
+  std::string Place(const Setting& setting) const;
+  // Whether the setting is an option without a value: it is on if it is there.
+  bool IsFlag(const Setting& setting) const { return flags_are_present && setting.name.starts_with("--"); }
   std::size_t End() const { return end == kNowhere ? text.size() : end; }
 };
 

@@ -19,11 +19,16 @@ inline constexpr std::size_t kMostSettingsBytes = std::size_t{16} << 20;
 inline constexpr std::string_view kLaunchNodes = "torchrun nnodes";
 inline constexpr std::string_view kLaunchRanks = "torchrun nproc_per_node";
 
+// What a framework's flags are known by.
+struct FlagForm {
+  std::span<const std::string_view> markers = {};  // options by which a command trains
+  std::span<const std::string_view> files = {};    // options that name a file of settings
+};
+
 // A file of flags, an option with its values a line, or a bash script that starts a training program with
-// such flags: those of the one command that has the first of `markers` among them; if none has, the second.
+// such flags: those of the one command that has the first of the markers among them; if none has, the second.
 absl::StatusOr<SettingsText> ReadFlagSettings(std::string_view file, std::string_view text,
-                                              std::span<const std::string_view> markers,
-                                              const LaunchWords& launch = {});
+                                              const FlagForm& form, const LaunchWords& launch = {});
 
 // YAML, with interpolations (Interpolate), anchors and aliases; a mapping that "<<" merges says what the
 // other leaves open.
@@ -33,6 +38,14 @@ absl::StatusOr<SettingsText> ReadTomlSettings(std::string_view file, std::string
 absl::StatusOr<SettingsText> ReadJsonSettings(std::string_view file, std::string_view text);
 // Overrides of a command line of Hydra: name=value.
 absl::StatusOr<SettingsText> ReadOverrideSettings(std::string_view file, std::string_view text);
+
+// YAML of which one section holds options of a command, a flag with true: a functional test of Megatron-LM.
+bool IsArgumentsYaml(std::string_view text);
+absl::StatusOr<SettingsText> ReadArgumentsYaml(std::string_view file, std::string_view text,
+                                               const LaunchWords& launch);
+
+// Appends the settings of JSON that an option names. A text that is no JSON, or not known, is an error.
+absl::Status AddNamedJson(const NamedText& named, SettingsText& settings);
 
 // Settings that a program printed into its log, by the names and in the values that it prints.
 absl::StatusOr<SettingsText> ReadLogSettings(std::string_view file, std::string_view text);

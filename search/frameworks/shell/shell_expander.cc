@@ -112,6 +112,31 @@ void ShellExpander::ReadPart(Words& words, bool splits) {
   }
 }
 
+ShellWord ShellExpander::ReadHereText(std::size_t end) {
+  Words words;
+  while (ok() && pos_ < end) {
+    const char c = text_[pos_];
+    if (c == '\\' && std::string_view("$`\\").find(At(pos_ + 1)) != std::string_view::npos &&
+        pos_ + 1 < end) {
+      words.Add(CharAt(pos_ + 1));
+      pos_ += 2;
+    } else if (c == '$' || c == '`') {
+      Expand(words, /*quoted=*/true);
+    } else {
+      words.Add(CharAt(pos_));
+      ++pos_;
+    }
+  }
+  words.End();
+  return JoinedWords(words.done);
+}
+
+ShellWord ShellExpander::PlainText(std::size_t begin, std::size_t end) const {
+  ShellWord word;
+  for (; begin < end; ++begin) word.push_back(CharAt(begin));
+  return word;
+}
+
 void ShellExpander::ReadDoubleQuoted(Words& words, std::size_t begin) {
   const std::string_view braces = text_.substr(pos_, text_.find('}', pos_) - pos_);
   const bool array = StartsWith("$@\"") || (StartsWith("${") && braces.ends_with("[@]"));

@@ -37,6 +37,11 @@ class ShellExpander {
   // items.
   std::vector<ShellWord> ReadWords(bool splits = true);
 
+  // Returns a text of a here-document, from `pos_` to `end`, with its variables put in.
+  ShellWord ReadHereText(std::size_t end);
+  // Returns the characters of a part of the text, as they are.
+  ShellWord PlainText(std::size_t begin, std::size_t end) const;
+
   std::string_view file_, text_;
   std::size_t pos_ = 0, spent_ = 0;
   int nested_ = 0;

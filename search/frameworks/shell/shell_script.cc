@@ -19,9 +19,9 @@ namespace {
 class ShellReader : private ShellExpander {
  public:
   // As ShellExpander.
-  ShellReader(std::string_view file, std::string_view text, ShellVariables& variables,
+  ShellReader(std::string_view file, std::string_view text, ShellVariables& variables, ShellFiles& files,
               const ShellWord* origin)
-      : ShellExpander(file, text, variables, origin) {}
+      : ShellExpander(file, text, variables, origin), files_(files) {}
 
   absl::StatusOr<ShellScript> Read() {
     while (ok() && pos_ < text_.size()) ReadCommand();
@@ -43,6 +43,7 @@ class ShellReader : private ShellExpander {
     if (c == ';' || c == '&' || c == '|' || c == '(' || c == ')') return ReadSeparator(c);
     branch_ = conditions_.Next();
     ShellCommand command{.at = Place(pos_), .words = {}};
+    output_ = {};
     bool begins = true;  // only assignments and words such as `export` so far
     while (ok() && pos_ < text_.size()) {
       SkipBlanks();
@@ -56,7 +57,12 @@ class ShellReader : private ShellExpander {
       std::vector<ShellWord> words = ReadWords();
       if (At(pos_) == '>' || At(pos_) == '<') {
         const std::string number = words.size() == 1 ? TextOf(words.front()) : "";
-        if (!number.empty() && std::all_of(number.begin(), number.end(), IsShellDigit)) continue;  // 2>
+        if (!number.empty() && std::all_of(number.begin(), number.end(), IsShellDigit)) {  // 2>
+          const Output before = output_;
+          SkipRedirection();
+          if (number != "1") output_ = before;
+          continue;
+        }
       }
       if (command.words.empty() && begins && words.size() == 1) {
         const std::string word = TextOf(words.front());
@@ -67,9 +73,29 @@ class ShellReader : private ShellExpander {
       command.words.insert(command.words.end(), words.begin(), words.end());
     }
     conditions_.EndCommand(command.words.empty() ? std::optional(true) : ResultOfTest(command.words));
-    if (command.words.empty() || branch_ == ShellBranch::kSkipped || !ok()) return;
+    if (command.words.empty() || branch_ == ShellBranch::kSkipped || !ok()) return input_.reset();
+    WriteOutput(command.words);
     if (TextOf(command.words.front()) == "shift") return Shift(command);
     if (!ReadAgain(command)) script_.commands.push_back(std::move(command));
+  }
+
+  // Writes the file that the command prints to. What it prints into a '|' is the input of the next command.
+  void WriteOutput(const std::vector<ShellWord>& words) {
+    std::optional<ShellWord> text = files_.OutputOf(words, input_);
+    Spend(text ? text->size() : 0, pos_);
+    const bool piped = At(pos_) == '|' && At(pos_ + 1) != '|';
+    if (piped) input_ = text;
+    if (!piped) input_.reset();
+    if (output_.path.empty()) return;
+    const ShellFiles::Writing how{output_.append, branch_ == ShellBranch::kPerhaps};
+    const bool from_document =
+        words.size() == 1 && TextOf(words.front()) == "cat" && !here_documents_.empty();
+    if (from_document) {
+      here_documents_.back().path = output_.path;
+      here_documents_.back().how = how;
+    } else {
+      files_.Write(output_.path, std::move(text), how);
+    }
   }
 
   void Shift(const ShellCommand& command) {
@@ -105,7 +131,7 @@ class ShellReader : private ShellExpander {
     const ShellWord word = evaluated ? JoinedWords({first, command.words.end()}) : *first;
     std::string text;
     for (const ShellChar& c : word) text += c.c;
-    ShellReader again(file_, text, variables_, &word);
+    ShellReader again(file_, text, variables_, files_, &word);
     again.spent_ = spent_;
     again.nested_ = nested_ + 1;
     again.Spend(text.size(), 0);
@@ -239,6 +265,20 @@ class ShellReader : private ShellExpander {
     return items;
   }
 
+  // A text that begins on the next line and ends before the line `end`.
+  struct HereDocument {
+    std::size_t at = 0;
+    std::string end;
+    bool plain = false;   // nothing in it is expanded
+    ShellWord path = {};  // of the file that it is written to; empty: none
+    ShellFiles::Writing how = {};
+  };
+  // The file that a command prints to; none without a path.
+  struct Output {
+    ShellWord path;
+    bool append = false;
+  };
+
   bool SkipRedirection() {
     std::size_t i = pos_;
     if (At(i) == '&' && At(i + 1) == '>') ++i;
@@ -247,18 +287,27 @@ class ShellReader : private ShellExpander {
       i += At(i + 2) == '-' ? 3 : 2;
       pos_ = i;
       SkipBlanks();
-      here_documents_.emplace_back(pos_, TextOf(JoinedWords(ReadWords(/*splits=*/false))));
+      HereDocument document{.at = pos_, .end = TextOf(JoinedWords(ReadWords(/*splits=*/false)))};
+      document.plain =
+          text_.substr(document.at, pos_ - document.at).find_first_of("'\"\\") != std::string_view::npos;
+      here_documents_.push_back(std::move(document));
       return true;
     }
+    const bool writes = At(i) == '>' && At(i + 1) != '&';
+    const bool append = writes && At(i + 1) == '>';
     while (At(i) == '>' || At(i) == '<' || At(i) == '&' || At(i) == '|') ++i;
     pos_ = i;
     SkipBlanks();
-    if (pos_ < text_.size() && !EndsShellWord(At(pos_))) (void)ReadWords(/*splits=*/false);
+    if (pos_ >= text_.size() || EndsShellWord(At(pos_))) return true;
+    ShellWord path = JoinedWords(ReadWords(/*splits=*/false));
+    if (writes) output_ = {std::move(path), append};
     return true;
   }
 
   void SkipHereDocuments() {
-    for (const auto& [at, end] : here_documents_) {
+    for (const HereDocument& document : here_documents_) {
+      const std::size_t begin = pos_;
+      std::size_t last = pos_;  // where the line that ends it begins
       bool ended = false;
       while (!ended && pos_ < text_.size()) {
         std::size_t stop = text_.find('\n', pos_);
@@ -266,17 +315,32 @@ class ShellReader : private ShellExpander {
         std::string_view line = text_.substr(pos_, stop - pos_);
         while (line.starts_with('\t')) line.remove_prefix(1);
         if (line.ends_with('\r')) line.remove_suffix(1);
-        ended = line == end;
+        ended = line == document.end;
+        last = pos_;
         pos_ = std::min(stop + 1, text_.size());
       }
-      if (!ended) Fail(at, fmt::format("the text up to '{}' does not end", base::Printable(end)));
+      if (!ended)
+        Fail(document.at, fmt::format("the text up to '{}' does not end", base::Printable(document.end)));
+      if (ok() && !document.path.empty()) WriteDocument(document, begin, last);
     }
     here_documents_.clear();
   }
 
+  void WriteDocument(const HereDocument& document, std::size_t begin, std::size_t end) {
+    const std::size_t after = pos_;
+    pos_ = begin;
+    ShellWord text = document.plain ? PlainText(begin, end) : ReadHereText(end);
+    pos_ = after;
+    Spend(text.size(), begin);
+    files_.Write(document.path, std::move(text), document.how);
+  }
+
   ShellConditions conditions_;
   ShellBranch branch_ = ShellBranch::kTaken;  // of the command that is read
-  std::vector<std::pair<std::size_t, std::string>> here_documents_;
+  std::vector<HereDocument> here_documents_;
+  Output output_;                   // of the command that is read
+  std::optional<ShellWord> input_;  // of the next command, if the one before prints it and it is known
+  ShellFiles& files_;
   ShellScript script_;
 };
 
@@ -288,7 +352,12 @@ absl::StatusOr<ShellScript> ReadShellScript(std::string_view file, std::string_v
   std::vector<ShellWord> arguments;
   for (const std::string& argument : start.arguments) arguments.push_back(WordFromLaunch(argument));
   if (!arguments.empty()) variables.SetArguments(std::move(arguments));
-  return ShellReader(file, text, variables, /*origin=*/nullptr).Read();
+  ShellFiles files(start.files);
+  auto script = ShellReader(file, text, variables, files, /*origin=*/nullptr).Read();
+  if (!script.ok()) return script;
+  script->options = variables.OptionWords();
+  script->files = std::move(files);
+  return script;
 }
 
 }  // namespace autocfg

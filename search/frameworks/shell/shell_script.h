@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "search/frameworks/shell/shell_files.h"
 #include "search/frameworks/shell/shell_words.h"
 
 namespace autocfg {
@@ -21,6 +22,8 @@ struct ShellCommand {
 struct ShellScript {
   std::vector<ShellCommand> commands;
   std::vector<std::string> unknowns;  // "$(nproc) is not run", "$RANKS is not set in the file"
+  std::vector<ShellWord> options;     // of all variables that hold some (ShellVariables::OptionWords)
+  ShellFiles files;                   // that the script writes, and those beside it
 };
 
 // What a script expands to, at most, in characters.
@@ -30,6 +33,7 @@ inline constexpr std::size_t kMostShellText = std::size_t{4} << 20;
 struct ShellStart {
   std::map<std::string, ShellWord> environment = {};  // variables that are set before
   std::vector<std::string> arguments = {};            // empty: they are not known
+  FileReader files = {};                              // beside the script; none: there are none
 };
 
 // InvalidArgument names the line: a quote, a bracket or a here-document that does not end, expansions nested

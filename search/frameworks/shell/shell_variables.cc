@@ -1,6 +1,7 @@
 #include "search/frameworks/shell/shell_variables.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "fmt/format.h"
@@ -17,6 +18,31 @@ bool HoldsOptions(const ShellVariable& value) {
       return true;
   }
   return false;
+}
+
+// The words of a variable, and where those that are options stand. The values stand where they are set.
+struct OptionText {
+  std::set<std::size_t> places;
+  std::vector<ShellWord> words;
+};
+
+OptionText OptionTextOf(const ShellVariable& variable) {
+  OptionText text;
+  const auto add = [&](ShellWord word) {
+    if (word.empty()) return;
+    if (TextOf(word).starts_with("--")) text.places.insert(word.front().at);
+    text.words.push_back(std::move(word));
+  };
+  for (const ShellWord& item : variable.items) {
+    ShellWord word;
+    for (const ShellChar& c : item) {
+      const bool blank = !variable.array && c.unknown < 0 && (IsShellBlank(c.c) || c.c == '\n');
+      if (blank) add(std::exchange(word, {}));
+      if (!blank) word.push_back(c);
+    }
+    add(std::move(word));
+  }
+  return text;
 }
 
 void MarkPerhaps(int why, ShellVariable& value) {
@@ -55,6 +81,26 @@ void ShellVariables::Shift(std::size_t count) {
 const ShellVariable* ShellVariables::Find(const std::string& name) const {
   const auto found = variables_.find(name);
   return found == variables_.end() ? nullptr : &found->second;
+}
+
+std::vector<ShellWord> ShellVariables::OptionWords() const {
+  std::vector<OptionText> texts;
+  for (const auto& [name, variable] : variables_) {
+    if (BeginsShellName(name.front()) && HoldsOptions(variable)) texts.push_back(OptionTextOf(variable));
+  }
+  std::ranges::sort(texts, {}, [](const OptionText& text) { return text.places; });
+  std::vector<ShellWord> all;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const auto holds = [&](std::size_t other) {
+      const bool same = texts[other].places == texts[i].places;
+      return other != i && std::ranges::includes(texts[other].places, texts[i].places) &&
+             (!same || other < i);
+    };
+    bool held = false;  // by another variable, which has it put in
+    for (std::size_t other = 0; other < texts.size() && !held; ++other) held = holds(other);
+    if (!held) all.insert(all.end(), texts[i].words.begin(), texts[i].words.end());
+  }
+  return all;
 }
 
 ShellWord ShellVariables::Unknown(std::size_t at, std::string why) {

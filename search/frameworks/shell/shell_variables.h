@@ -43,6 +43,10 @@ class ShellVariables {
   // that stand in place of others, all are kept, and marked.
   void Assign(const std::string& name, ShellVariable value, const ShellAssignment& how, std::size_t at);
 
+  // Returns the words of all variables that hold options, in the order of the text, each once: those of a
+  // script that another one sources.
+  std::vector<ShellWord> OptionWords() const;
+
   // Returns a text that cannot be known, and why.
   ShellWord Unknown(std::size_t at, std::string why);
   // Why texts cannot be known, by ShellChar::unknown and perhaps.

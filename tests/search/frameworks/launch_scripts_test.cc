@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "search/frameworks/batch_script.h"
@@ -12,6 +13,7 @@
 #include "search/frameworks/megatron/megatron.h"
 #include "search/frameworks/torchtitan/torchtitan.h"
 #include "search/plan/plan_options.h"
+#include "search/plan/plan_text.h"
 #include "tests/search/frameworks/small_files.h"
 
 namespace autocfg {
@@ -238,18 +240,21 @@ TEST(LaunchScripts, ATextInSingleQuotesIsExpandedByTheShellThatReadsIt) {
   EXPECT_FALSE(ReadFrameworkFile(kMegatron, "a.sh", "A='eval $A $A'\neval $A\n").ok());
 }
 
-TEST(LaunchScripts, ScriptsOfOldReleasesAreNamed) {
+TEST(LaunchScripts, ScriptsOfOldReleases) {
   const std::string script =
       "#!/bin/bash\nVOCAB_FILE=gpt2-vocab.json\ndeepspeed --num_nodes 2 --num_gpus 4 pretrain_gpt2.py "
       "--model-parallel-size 2 --num-layers 24 --hidden-size 1024 --num-attention-heads 16 --batch-size 4 "
       "--seq-length 1024 --max-position-embeddings 1024 --vocab-file $VOCAB_FILE --fp16\n";
   EXPECT_EQ(FrameworkOf(script), kMegatron);
-  EXPECT_EQ(ReadFrameworkFile(kMegatron, "old.sh", script).status().message(),
-            "old.sh:3: --model-parallel-size cannot be read: it is of Megatron-LM before 2.0; write "
-            "--tensor-model-parallel-size");
-  const auto batch = ReadFrameworkFile(kMegatron, "old.sh",
-                                       "python pretrain_gpt2.py --num-attention-heads 16 --batch-size 4\n");
-  EXPECT_THAT(std::string(batch.status().message()), HasSubstr("--batch-size cannot be read: it is of"));
+  const auto old = ReadFrameworkFile(kMegatron, "old.sh", script);
+  ASSERT_TRUE(old.ok()) << old.status();
+  EXPECT_EQ(PlanText(old->plan), "tp=2,pp=1,dp=4,mbs=4");
+  EXPECT_THAT(old->notes, Contains("old.sh:3: --model-parallel-size is of Megatron-LM before 2.0: read as "
+                                   "--tensor-model-parallel-size"));
+  const auto twice = ReadFrameworkFile(kMegatron, "old.sh",
+                                       absl::StrReplaceAll(script, {{"--fp16", "--micro-batch-size 4"}}));
+  EXPECT_EQ(twice.status().message(),
+            "old.sh:3: --batch-size contradicts --micro-batch-size of line 3; leave one of them");
   const auto without =
       ReadFrameworkFile(kMegatron, "a.sh",
                         "torchrun --nproc-per-node 8 pretrain_gpt.py --num-attention-heads 16 --num-layers 4 "

@@ -47,11 +47,12 @@ TEST(Launched, ArgumentsOfAScript) {
   EXPECT_EQ(plan("shift 2\n" + launch + tp + "$1", {"a", "b", "8"}), "tp=8,pp=1,dp=1,mbs=1");
   EXPECT_EQ(plan("if [ $# -eq 2 ]; then T=2; else T=4; fi\n" + launch + tp + "$T", {"a", "b"}),
             "tp=2,pp=1,dp=4,mbs=1");
-  EXPECT_THAT(plan(launch + tp + "$1", {}), HasSubstr("$1 is an argument of the script; write the value"));
+  EXPECT_THAT(plan(launch + tp + "$1", {}),
+              HasSubstr("$1 is an argument of the script; give the script's arguments behind --"));
   EXPECT_EQ(
       plan(launch + " $@", {"--tensor-model-parallel-size", "3"}),
       "a.sh as launched: --tensor-model-parallel-size does not fit: 8 ranks do not divide by tp=3 x pp=1; "
-      "change one of them");
+      "change one of them, or give the ranks by --ranks");
 }
 
 TEST(Launched, VariablesOfAScript) {
