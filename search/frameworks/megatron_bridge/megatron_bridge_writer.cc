@@ -156,7 +156,8 @@ void WriteBridgeRecompute(const ParallelPlan& plan, OverrideFile& file,
   file.Set(kBridgeNames.recompute_method, !full                        ? "null"
                                           : plan.recompute_layers == 0 ? kUniformRecompute
                                                                        : kBlockRecompute);
-  file.SetIf(full, kBridgeNames.recompute_layers, std::max<std::int64_t>(plan.recompute_layers, 1));
+  file.SetIf(full, kBridgeNames.recompute_layers,
+             plan.recompute_layers == 0 ? run.cluster.engine.recompute_chunk : plan.recompute_layers);
   std::vector<std::string_view> names;
   for (const megatron::RecomputeModule& module : megatron::kModules) {
     if (selective && plan.recompute_parts.Has(module.part)) names.push_back(module.name);

@@ -61,10 +61,12 @@ std::optional<SedRule> RuleOf(const ShellWord& word) {
   return rule;
 }
 
-ShellWord Substituted(const ShellWord& text, const SedRule& rule) {
+// Returns nothing if the result is longer than kMostFileText.
+std::optional<ShellWord> Substituted(const ShellWord& text, const SedRule& rule) {
   ShellWord result;
   bool done = false;  // on this line
   for (std::size_t i = 0; i < text.size();) {
+    if (result.size() > kMostFileText) return std::nullopt;
     bool matches = !done && text.size() - i >= rule.what.size();
     for (std::size_t k = 0; matches && k < rule.what.size(); ++k)
       matches = text[i + k].unknown < 0 && text[i + k].c == rule.what[k];
@@ -96,6 +98,11 @@ std::optional<ShellWord> ShellFiles::Read(const std::string& key, const std::str
   return text ? std::optional(WordFromLaunch(*text)) : std::nullopt;
 }
 
+std::optional<ShellWord> ShellFiles::Counted(std::optional<ShellWord> text) {
+  if (text) made_ += text->size();
+  return made_ > kMostFileText ? std::nullopt : std::move(text);
+}
+
 void ShellFiles::Write(const ShellWord& path, std::optional<ShellWord> text, Writing how) {
   if (path.empty()) return;
   const std::string key = FileKeyOf(path);
@@ -104,6 +111,7 @@ void ShellFiles::Write(const ShellWord& path, std::optional<ShellWord> text, Wri
     const std::optional<ShellWord> old = Read(path);
     if (before != written_.end() && !old) return;  // it stays unknown
     if (old) text->insert(text->begin(), old->begin(), old->end());
+    text = Counted(std::move(text));
   }
   // Of two texts that conditions choose from, none is known.
   if (how.perhaps && before != written_.end() && text && before->second &&
@@ -113,11 +121,11 @@ void ShellFiles::Write(const ShellWord& path, std::optional<ShellWord> text, Wri
 }
 
 std::optional<ShellWord> ShellFiles::Concatenated(const std::vector<ShellWord>& paths,
-                                                  const std::optional<ShellWord>& input) const {
+                                                  const std::optional<ShellWord>& input) {
   if (paths.empty()) return input;
   ShellWord all;
   for (const ShellWord& path : paths) {
-    const auto text = Read(path);
+    const auto text = Counted(Read(path));
     if (!text) return std::nullopt;
     all.insert(all.end(), text->begin(), text->end());
   }
@@ -163,7 +171,7 @@ std::optional<ShellWord> ShellFiles::Edited(const std::vector<ShellWord>& words,
   auto text = known ? Concatenated(files, input) : std::nullopt;
   for (const ShellWord& script : scripts) {
     const auto rule = RuleOf(script);
-    text = text && rule ? std::optional(Substituted(*text, *rule)) : std::nullopt;
+    text = text && rule ? Counted(Substituted(*text, *rule)) : std::nullopt;
   }
   if (!in_place) return text;
   for (const ShellWord& file : files) {

@@ -2,6 +2,7 @@
 // and here-documents, and templates that `sed` fills in. Plain values; not thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>
@@ -18,6 +19,9 @@ using FileReader = std::function<std::optional<std::string>(const std::string& p
 
 // Returns what names a file: the text of the word, with a mark for each part that cannot be known.
 std::string FileKeyOf(const ShellWord& path);
+
+// The text that the commands of a script may make in all; what is beyond cannot be known.
+inline constexpr std::size_t kMostFileText = std::size_t{4} << 20;
 
 class ShellFiles {
  public:
@@ -46,10 +50,14 @@ class ShellFiles {
  private:
   std::optional<ShellWord> Read(const ShellWord& path) const { return Read(FileKeyOf(path), TextOf(path)); }
   std::optional<ShellWord> Concatenated(const std::vector<ShellWord>& paths,
-                                        const std::optional<ShellWord>& input) const;
+                                        const std::optional<ShellWord>& input);
   std::optional<ShellWord> Edited(const std::vector<ShellWord>& words, const std::optional<ShellWord>& input);
 
+  // Counts a text that a command made; nothing above kMostFileText.
+  std::optional<ShellWord> Counted(std::optional<ShellWord> text);
+
   FileReader beside_;
+  std::size_t made_ = 0;
   std::map<std::string, std::optional<ShellWord>> written_;  // by FileKeyOf
 };
 

@@ -91,6 +91,7 @@ TEST(Export, WritesTheChunksOfRecomputedLayersThatWerePredicted) {
   EXPECT_THAT(FileFor("megatron", run),
               HasSubstr("\n--recompute-method uniform\n--recompute-num-layers 4\n"));
   EXPECT_THAT(FileFor("nemo", run), HasSubstr("activations_checkpoint_num_layers: 4\n"));
+  EXPECT_THAT(FileFor("megatron-bridge", run), HasSubstr("\nmodel.recompute_num_layers=4\n"));
 }
 
 TEST(Export, MegatronsSplitsAndRecomputation) {

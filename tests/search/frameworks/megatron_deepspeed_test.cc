@@ -174,5 +174,20 @@ TEST(MegatronDeepSpeed, OptionsOfItsModels) {
   EXPECT_EQ(fork->plan.attention, Attention::kFused);
 }
 
+// Files that double, and a rule that makes a text longer, end at kMostFileText: their text is not known.
+TEST(MegatronDeepSpeed, FilesThatGrowWithoutEndAreNotKnown) {
+  std::string doubled = "echo aaaaaaaa > f0\n", longer = doubled;
+  for (int i = 0; i < 60; ++i) {
+    absl::StrAppend(&doubled, "cat f", i, " f", i, " > f", i + 1, "\n");
+    absl::StrAppend(&longer, "sed 's/a/aaaaaaaa/g' f", i, " > f", i + 1, "\n");
+  }
+  for (const std::string& script : {doubled, longer}) {
+    const auto run = ReadFork(absl::StrCat(kForkStart, "config=f60\n", script, ForkCommand()));
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_THAT(run->notes,
+                Contains(HasSubstr("f60 is not beside the script, nor does the script write it")));
+  }
+}
+
 }  // namespace
 }  // namespace autocfg
