@@ -62,7 +62,7 @@ void CheckConfigBatches(SettingReader& read, const RunDraft& run) {
   CheckConfigNumber(deepspeed::kMicroBatch, plan.micro_batch, kMegatronNames.micro_batch, read);
   CheckConfigNumber(deepspeed::kGlobalBatch, run.workload.global_batch, kMegatronNames.global_batch, read);
   if (!read.ok()) return;
-  const std::int64_t microbatches = run.workload.global_batch / std::max<std::int64_t>(1, plan.dp) /
+  const std::int64_t microbatches = run.workload.global_batch / std::max<std::int64_t>(1, BatchRanks(plan)) /
                                     std::max<std::int64_t>(1, plan.micro_batch);
   CheckConfigNumber(deepspeed::kMicrobatches, microbatches,
                     fmt::format("{} gives", kMegatronNames.global_batch), read);
@@ -203,10 +203,12 @@ void ReadMegatronDeepSpeed(const ReadingOptions& options, SettingReader& read, R
 ExportedFile WriteMegatronDeepSpeedPlan(const ExportedRun& run) {
   const ParallelPlan& plan = run.plan;
   ExportedFile file;
-  file.text = fmt::format("{} {}\n{} {}\n{} {}\n{} {}\n{} {}\n", kMegatronNames.axes[0].setting, plan.tp,
-                          kMegatronNames.axes[1].setting, plan.pp, kMegatronNames.micro_batch,
-                          plan.micro_batch, kMegatronNames.global_batch, run.workload.global_batch,
-                          megatron::kZeroStage, plan.zero_stage);
+  ForEachAxis(kMegatronNames.axes, plan, [&](std::string_view setting, std::int64_t size) {
+    file.text += fmt::format("{} {}\n", setting, size);
+  });
+  file.text += fmt::format("{} {}\n{} {}\n{} {}\n", kMegatronNames.micro_batch, plan.micro_batch,
+                           kMegatronNames.global_batch, run.workload.global_batch, megatron::kZeroStage,
+                           plan.zero_stage);
   if (plan.recompute == Recompute::kFull) file.text += "--checkpoint-activations\n";
   file.launch = {.program = "pretrain_gpt.py", .arguments = "$(cat {file})"};
   return file;

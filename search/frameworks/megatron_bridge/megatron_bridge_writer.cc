@@ -148,8 +148,8 @@ void WriteBridgePlan(const ExportedRun& run, OverrideFile& file, std::vector<std
   file.Set(kBridgeNames.global_batch, run.workload.global_batch);
 }
 
-void WriteBridgeRecompute(const ParallelPlan& plan, OverrideFile& file,
-                          std::vector<std::string>& translated) {
+void WriteBridgeRecompute(const ExportedRun& run, OverrideFile& file, std::vector<std::string>& translated) {
+  const ParallelPlan& plan = run.plan;
   const bool full = plan.recompute == Recompute::kFull, selective = plan.recompute == Recompute::kSelective;
   file.Section("recomputation");
   file.Set(kBridgeNames.recompute, full ? kFullRecompute : selective ? kSelectiveRecompute : "null");
@@ -241,7 +241,7 @@ ExportedFile WriteMegatronBridge(const ExportedRun& run) {
   ExportedFile exported;
   WriteBridgeModel(run, file, exported.translated);
   WriteBridgePlan(run, file, exported.translated);
-  WriteBridgeRecompute(run.plan, file, exported.translated);
+  WriteBridgeRecompute(run, file, exported.translated);
   WriteBridgeStates(run, file);
   WriteBridgeTraining(run, file);
   exported.launch = {.program = "scripts/training/run_recipe.py",

@@ -47,10 +47,11 @@ TEST(PredictionJson, HasTheContractsKeysInOrder) {
   const Json answer = Answer(request);
   std::vector<std::string> keys;
   for (const auto& [key, value] : answer.items()) keys.push_back(key);
-  EXPECT_EQ(keys, (std::vector<std::string>{
-                      "id", "feasible", "reason", "step_time_s", "step_time_low_s", "step_time_high_s",
-                      "tokens_per_s_per_gpu", "model_flops_per_s_per_gpu", "hardware_flops_per_s_per_gpu",
-                      "mfu", "memory_bytes", "breakdown_s", "exposed_comm_s", "parameters", "engine"}))
+  EXPECT_EQ(keys, (std::vector<std::string>{"id", "feasible", "reason", "step_time_s", "step_time_low_s",
+                                            "step_time_high_s", "tokens_per_s_per_gpu",
+                                            "model_flops_per_s_per_gpu", "hardware_flops_per_s_per_gpu",
+                                            "mfu", "memory_bytes", "breakdown_s", "exposed_comm_s",
+                                            "allocated_bytes_by_pipeline_rank", "parameters", "engine"}))
       << answer.dump();
   EXPECT_EQ(answer["id"], "a");
   EXPECT_EQ(answer["feasible"], true);
