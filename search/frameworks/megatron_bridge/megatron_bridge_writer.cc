@@ -227,6 +227,7 @@ void CheckMegatronBridge(const ExportedRun& run, Refusals& refuse) {
                   Name(model.rope_scaling)));
   if (PrecisionRecipe(run.workload.precision).empty()) {
     std::vector<std::string_view> has;
+    has.reserve(bridge::kPrecisions.size());
     for (const auto& [name, recipe] : bridge::kPrecisions) has.push_back(name);
     refuse.State(fmt::format("precision={} (its recipes are {})", PrecisionText(run.workload.precision),
                              fmt::join(has, ", ")));

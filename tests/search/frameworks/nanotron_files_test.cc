@@ -19,7 +19,6 @@ namespace autocfg {
 namespace {
 
 using test::FileNamed;
-using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
