@@ -76,7 +76,7 @@ void SetDataRanks(std::span<const SayingSetting> axes, SettingReader& read, RunD
   const bool launched = read.Has(kLaunchNodes) || read.Has(kLaunchRanks);
   const std::string problem =
       fmt::format("{} ranks do not divide by {}; change one of them{}", run.ranks, fmt::join(sizes, " x "),
-                  launched ? ", or give the ranks by --ranks" : "");
+                  launched ? ", or give other ranks by --ranks" : "");
   const auto said = std::find_if(axes.begin(), axes.end(), [&](const SayingSetting& axis) {
     return read.Find(axis.setting) != nullptr;
   });

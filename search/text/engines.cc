@@ -70,8 +70,9 @@ absl::Status Apply(std::string_view setting, std::vector<std::string_view>& set,
   if (field == SettableFields().end()) {
     std::vector<std::string> names;
     for (const Field& row : SettableFields()) names.emplace_back(row.name);
-    return base::InvalidArgument("engine", fmt::format("{} has no setting '{}'; {}", engine.name,
-                                                       base::Printable(name), base::DidYouMean(name, names)));
+    return base::InvalidArgument(
+        "engine", fmt::format("{} has no setting '{}'; {}", engine.name, base::Printable(name),
+                              name.empty() ? "write one as NAME=VALUE" : base::DidYouMean(name, names)));
   }
   if (std::ranges::find(set, name) != set.end())
     return base::InvalidArgument("engine", fmt::format("{} is set twice; leave one of them", name));

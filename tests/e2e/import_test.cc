@@ -339,7 +339,7 @@ TEST_F(ImportVerb, RefusesInOneLine) {
                 "--from: unknown framework 'jax'; expected megatron"},
            Case{{home_ / "large.sh"}, "large.sh"},
            Case{{home_ / "empty.sh"}, "empty.sh: it is empty"},
-           Case{{FileOf("arrays.txt"), "--ranks", "30"}, "--ranks is 30, and arrays.txt trains on 32"},
+           Case{{FileOf("arrays.txt"), "--ranks", "30"}, "30 ranks do not divide by tp=4 x pp=2"},
            Case{{FileOf("arrays.txt"), "--cluster", "h100-sxm:4x8", "--ranks", "16"},
                 "--ranks is 16, and --cluster h100-sxm:4x8 has 32"},
            Case{{FileOf("zero3.json")}, "give --model"},

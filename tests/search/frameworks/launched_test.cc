@@ -52,7 +52,7 @@ TEST(Launched, ArgumentsOfAScript) {
   EXPECT_EQ(
       plan(launch + " $@", {"--tensor-model-parallel-size", "3"}),
       "a.sh as launched: --tensor-model-parallel-size does not fit: 8 ranks do not divide by tp=3 x pp=1; "
-      "change one of them, or give the ranks by --ranks");
+      "change one of them, or give other ranks by --ranks");
 }
 
 TEST(Launched, VariablesOfAScript) {

@@ -142,7 +142,7 @@ TEST(SaidRanks, CountInPlaceOfThoseThatAScriptStarts) {
       "--seq-length 64 --max-position-embeddings 64 --micro-batch-size 1 --tensor-model-parallel-size 4 "
       "--pipeline-model-parallel-size 4\n";
   EXPECT_THAT(PlanOrError(ReadFrameworkFile(kMegatron, "a.sh", script)),
-              HasSubstr("or give the ranks by --ranks"));
+              HasSubstr("or give other ranks by --ranks"));
   ReadingOptions options;
   options.ranks = 32;
   options.ranks_count = true;

@@ -73,7 +73,7 @@ TEST(Engines, ReadBackEverySettingThatTheyWrite) {
 
 TEST(Engines, RefuseWrongSettings) {
   const auto refusal = [](const char* text) { return std::string(EngineNamed(text).status().message()); };
-  EXPECT_THAT(refusal("megatron:"), HasSubstr("megatron has no setting ''"));
+  EXPECT_THAT(refusal("megatron:"), HasSubstr("megatron has no setting ''; write one as NAME=VALUE"));
   EXPECT_THAT(refusal("megatron:name=x"), HasSubstr("megatron has no setting 'name'"));
   EXPECT_THAT(refusal("megatron:logit_byte=8"), HasSubstr("did you mean logit_bytes?"));
   EXPECT_THAT(refusal("megatron:logit_bytes=8,logit_bytes=8"), HasSubstr("logit_bytes is set twice"));
