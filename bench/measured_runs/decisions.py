@@ -87,11 +87,6 @@ def a100_runs(source, rows):
                   request, float(row["iter_time_ms"]) / 1000)
 
 
-def regret_of(pairs):
-    """Returns how much longer the run takes that is predicted to be the fastest than the fastest one."""
-    return min(pairs, key=lambda one: one.predicted_s).measured_s / min(one.measured_s for one in pairs) - 1
-
-
 def right_order(pairs):
     """Returns how many of the pairs of runs are in the right order, and how many pairs there are. Runs that differ by less
     than 1% are in either order."""
@@ -123,7 +118,7 @@ def compare(program, sources):
             pairs = [pair for _, pair in group]
             right, of = right_order(pairs)
             picked, best = min(pairs, key=lambda one: one.predicted_s), min(pairs, key=lambda one: one.measured_s)
-            rows.append({"model": model, "gpus": gpus, "batch": batch, "runs": len(pairs), "regret_percent": scores.percent(regret_of(pairs)),
+            rows.append({"model": model, "gpus": gpus, "batch": batch, "runs": len(pairs), "regret_percent": scores.percent(scores.regret_of(pairs)),
                          "pairs": of, "right_pairs": right, "picked": picked.name, "best": best.name,
                          "within_interval_percent": scores.score(pairs)["within_interval_percent"]})
         rows.sort(key=lambda one: -one["regret_percent"])

@@ -53,14 +53,15 @@ def score(pairs):
             "median_high_over_low": round(statistics.median(one.high_s / one.low_s for one in pairs), 2)}
 
 
+def regret_of(pairs):
+    """Returns how much longer the run takes that is predicted to be the fastest than the fastest one."""
+    return min(pairs, key=lambda one: one.predicted_s).measured_s / min(one.measured_s for one in pairs) - 1
+
+
 def regret(groups):
     """Returns how much longer than the best run the run takes that is predicted to be the fastest: the mean over
     the groups with at least two runs, and the largest; None if there is no such group."""
-    losses = []
-    for pairs in groups:
-        if len(pairs) > 1:
-            picked = min(pairs, key=lambda one: one.predicted_s)
-            losses.append(picked.measured_s / min(one.measured_s for one in pairs) - 1)
+    losses = [regret_of(pairs) for pairs in groups if len(pairs) > 1]
     if not losses:
         return {"groups": 0, "mean_percent": None, "worst_percent": None}
     return {"groups": len(losses), "mean_percent": percent(statistics.mean(losses), 2), "worst_percent": percent(max(losses))}

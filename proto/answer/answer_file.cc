@@ -227,7 +227,11 @@ void ReadQuestion(const Part& whole, const BestPlan& best, absl::Status& lacks, 
     lacks.Update(cluster.status());
   }
   question.cluster.engine.name = best.engine;
-  if (auto engine = EngineNamed(best.engine); engine.ok()) question.cluster.engine = *std::move(engine);
+  if (auto engine = EngineNamed(best.engine); engine.ok()) {
+    question.cluster.engine = *std::move(engine);
+  } else if (!absl::IsNotFound(engine.status())) {  // a worker's engine has no file here
+    lacks.Update(engine.status());
+  }
   question.kept = whole.Has("study");
   question.predict_only = !whole.Has("device");
   if (const auto device = question.predict_only ? question.device : ParseEngineDevice(whole.Text("device"))) {

@@ -187,6 +187,13 @@ void SetSelective(const Setting& setting, LayerParts parts, SettingReader& read,
   }
 }
 
+void ReadCoreLoss(std::string_view fused, std::string_view implementation, bool otherwise,
+                  SettingReader& read, RunDraft& run) {
+  const bool in_place = read.Text(implementation, "native") == "te";
+  if (read.Flag(fused, otherwise))
+    run.engine_settings.push_back(fmt::format("logit_bytes={}", in_place ? 0 : kFusedLogitBytes));
+}
+
 void SetUniformRecompute(std::int64_t layers, RunDraft& run) {
   run.plan.recompute = Recompute::kFull;
   if (layers > 1) run.engine_settings.push_back(fmt::format("recompute_chunk={}", layers));

@@ -78,6 +78,14 @@ void SetSelective(const Setting& setting, LayerParts parts, SettingReader& read,
 void ReadCoreRecompute(const CoreNames& names, LayerParts selected, SettingReader& read, RunDraft& run,
                        std::string_view otherwise = "none");
 
+// Reads which cross-entropy trains. `otherwise`: whether it is fused if the file does not say it. The fused
+// one of Megatron's core ("native") keeps another copy of the logits in fp32
+// (megatron/core/fusions/fused_cross_entropy.py). That of Transformer Engine ("te") writes the gradient over
+// the logits.
+inline constexpr double kFusedLogitBytes = 8;
+void ReadCoreLoss(std::string_view fused, std::string_view implementation, bool otherwise,
+                  SettingReader& read, RunDraft& run);
+
 // Recomputes all layers, of which each `layers` keep one input.
 void SetUniformRecompute(std::int64_t layers, RunDraft& run);
 

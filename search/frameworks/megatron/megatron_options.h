@@ -210,7 +210,7 @@ inline constexpr UnmodelledSetting kMegatronUnmodelled[] = {
     {"--num-layers-in-last-pipeline-stage", "write --decoder-last-pipeline-num-layers"},
 };
 
-// Of its fork that trains with DeepSpeed, beside those above and those of DeepSpeed's JSON.
+// Its fork that trains with DeepSpeed has these, beside those above and those of DeepSpeed's JSON.
 inline constexpr HarmlessSetting kMegatronDeepSpeedHarmless[] = {
     {"--deepspeed_mpi --deepspeed-mpi --deepscale --deepscale_config --local_rank", "it is of the launcher"},
     {"--deepspeed-activation-checkpointing --contigious-checkpointing --contiguous-checkpointing "

@@ -162,15 +162,6 @@ void ReadPrecision(SettingReader& read, RunDraft& run) {
   }
 }
 
-// Reads which cross-entropy trains. The fused one of Megatron-LM ("native") keeps another copy of the logits
-// in fp32 (megatron/core/fusions/fused_cross_entropy.py); that of Transformer Engine writes the gradient over
-// the logits.
-void ReadCrossEntropy(SettingReader& read, RunDraft& run) {
-  const std::string fused = read.Text("--cross-entropy-fusion-impl", "native");
-  if (!read.Flag("--cross-entropy-loss-fusion")) return;
-  run.engine_settings.emplace_back(fused == "te" ? "logit_bytes=0" : "logit_bytes=8");
-}
-
 // The tokens of the tokenizers whose vocabulary is fixed.
 std::int64_t VocabOfTokenizer(std::string_view tokenizer) {
   if (tokenizer == megatron::kDefaultTokenizer) return 50257;
@@ -196,7 +187,7 @@ void ReadVocab(const ReadingOptions& options, SettingReader& read, RunDraft& run
                   fmt::format("has {} tokens; read with the {} of --vocab", fixed, options.vocab));
     vocab = options.vocab;
   }
-  // Of a fork (BigScience's): the vocabulary with its padding.
+  // BigScience's fork says the vocabulary with its padding.
   if (const std::int64_t padded = read.Whole("--pad-vocab-size-to", 0); padded > 0 && options.vocab == 0)
     vocab = padded;
   if (vocab > 0) return;
@@ -237,7 +228,7 @@ Activation ReadFlagActivation(bool biases, SettingReader& read) {
     said = read.Find(name);
     activation = function;
   }
-  // Of a fork (BigScience's).
+  // BigScience's fork has it.
   constexpr std::string_view kGlu = "--glu-activation";
   if (const std::string glu = read.Text(kGlu); !glu.empty()) {
     if (glu == "swiglu" || glu == "geglu") return glu == "swiglu" ? Activation::kSwiGlu : Activation::kGeGlu;
@@ -360,7 +351,7 @@ void ReadMegatron(const ReadingOptions& options, SettingReader& read, RunDraft& 
   }
   ReadMegatronStages(read, run);
   ReadMegatronRecompute(names, read, run);
-  ReadCrossEntropy(read, run);
+  ReadCoreLoss("--cross-entropy-loss-fusion", "--cross-entropy-fusion-impl", false, read, run);
   ReadStates(read, run);
   if (const Setting* ramp = read.Find("--rampup-batch-size"))
     read.NoteOf(*ramp, fmt::format("is left out: the batch is the last one, {} sequences",

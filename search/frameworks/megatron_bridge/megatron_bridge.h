@@ -55,6 +55,9 @@ inline constexpr std::string_view kActivation = "model.activation_func";
 inline constexpr std::string_view kGated = "model.gated_linear_unit";
 // Its kernel that adds the biases takes the tanh form of gelu.
 inline constexpr std::string_view kFusedActivation = "model.bias_activation_fusion";
+// On by default (gpt_provider.py).
+inline constexpr std::string_view kFusedLoss = "model.cross_entropy_loss_fusion";
+inline constexpr std::string_view kLossImplementation = "model.cross_entropy_fusion_impl";
 inline constexpr std::string_view kBiases = "model.add_bias_linear";
 inline constexpr std::string_view kQkvBiases = "model.add_qkv_bias";
 inline constexpr std::string_view kTied = "model.share_embeddings_and_output_weights";

@@ -176,6 +176,7 @@ void ReadMegatronBridge(const ReadingOptions& options, SettingReader& read, RunD
   ReadBridgeStages(read, run);
   ReadCoreRecompute(kBridgeNames, ReadBridgeModules(read), read, run);
   ReadBridgeStates(read, run);
+  ReadCoreLoss(bridge::kFusedLoss, bridge::kLossImplementation, true, read, run);
 }
 
 }  // namespace autocfg

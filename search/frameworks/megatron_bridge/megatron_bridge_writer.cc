@@ -110,6 +110,7 @@ void WriteBridgeModel(const ExportedRun& run, OverrideFile& file, std::vector<st
   WriteBridgeKinds(*PatternOf(model), file);
   file.Switch(bridge::kBiases, CoreBiasesOf(model) == CoreBiases::kAll);
   file.Switch(bridge::kQkvBiases, CoreBiasesOf(model) == CoreBiases::kQkvOnly);
+  file.Switch(bridge::kFusedLoss, run.cluster.engine.logit_bytes >= kFusedLogitBytes);  // as predicted
   file.Switch(kBridgeNames.qk_norm, model.qk_norm == QkNorm::kHead);
   file.Switch(bridge::kTied, model.tied_embeddings);
   file.Set(kBridgeNames.vocab_multiple, model.vocab_multiple);

@@ -9,6 +9,7 @@
 #include "search/frameworks/framework_file.h"
 #include "search/frameworks/megatron_bridge/megatron_bridge.h"
 #include "search/plan/plan_text.h"
+#include "search/text/engines.h"
 #include "search/text/model_json.h"
 #include "tests/search/frameworks/small_files.h"
 
@@ -116,6 +117,26 @@ TEST(BridgeFiles, OfPeopleNeedNoModel) {
   ASSERT_TRUE(changed.ok()) << changed.status();
   EXPECT_THAT(changed->text, AllOf(HasSubstr("model.tensor_model_parallel_size=4 "),
                                    HasSubstr("model.recompute_granularity=full")));
+}
+
+// Its models fuse the cross-entropy unless a recipe says otherwise; an exported file says what was predicted.
+TEST(BridgeFiles, SayWhichCrossEntropyTrains) {
+  const auto engine = [](const std::string& more) {
+    const std::string text =
+        "train.micro_batch_size=2\ntrain.global_batch_size=64\ndataset.seq_length=4096\n";
+    const ReadingOptions options{.model = *ModelPreset("llama3-8b"), .ranks = 8};
+    const auto run = ReadFrameworkFile(kMegatronBridge, "a", text + more, options);
+    EXPECT_TRUE(run.ok()) << run.status();
+    return run.ok() ? run->engine : "";
+  };
+  EXPECT_EQ(engine(""), "megatron-bridge:logit_bytes=8");
+  EXPECT_EQ(engine("model.cross_entropy_fusion_impl=te\n"), "megatron-bridge:logit_bytes=0");
+  EXPECT_EQ(engine("model.cross_entropy_loss_fusion=false\n"), "megatron-bridge");
+  ExportedRun run = BridgeRun("dp=8");
+  run.cluster.engine = *EngineNamed("megatron-bridge");
+  EXPECT_THAT(TextOfRun(run), HasSubstr("\nmodel.cross_entropy_loss_fusion=false\n"));
+  run.cluster.engine = *EngineNamed("megatron-bridge:logit_bytes=8");
+  EXPECT_THAT(TextOfRun(run), HasSubstr("\nmodel.cross_entropy_loss_fusion=true\n"));
 }
 
 TEST(BridgeFiles, WhatIsWrongIsNamed) {
